@@ -78,9 +78,9 @@ CODES: Final[dict[str, str]] = {
 class FuzzkvError(Exception):
     """An error that names the value, why it is wrong and what to do.
 
-    Parameters (keyword-only): ``code`` is a key of :data:`CODES`; ``value`` the offending value or a name for it (file,
-    option, policy); ``reason`` why it is wrong, without a full stop; ``cure`` what to do, one sentence or more.
-    ``exit_code`` (class attribute) is what the command line returns.
+    Parameters (keyword-only): ``code`` is a key of :data:`CODES`; ``value`` the offending value or a name
+    for it (file, option, policy); ``reason`` why it is wrong, without a full stop; ``cure`` what to do, one
+    sentence or more. ``exit_code`` (class attribute) is what the command line returns.
     """
 
     exit_code: ClassVar[int] = EXIT_USAGE

@@ -16,13 +16,18 @@ SOURCE = Path(fuzzkv.__file__).parent
 
 
 def test_rendering() -> None:
-    error = UsageError(code="FKV012", value="a.json", reason="not valid JSON (line 3)", cure="Restore the file.")
+    error = UsageError(
+        code="FKV012", value="a.json", reason="not valid JSON (line 3)", cure="Restore the file."
+    )
     assert str(error) == "FKV012: a.json: not valid JSON (line 3). Restore the file."
     assert error.as_dict()["cure"] == "Restore the file."
 
 
 def test_a_full_stop_is_not_doubled() -> None:
-    assert str(FuzzkvError(code="FKV090", value=3, reason="odd.", cure="Report it.")) == "FKV090: 3: odd. Report it."
+    assert (
+        str(FuzzkvError(code="FKV090", value=3, reason="odd.", cure="Report it."))
+        == "FKV090: 3: odd. Report it."
+    )
 
 
 @pytest.mark.parametrize(("cls", "code"), [(FuzzkvError, 2), (UsageError, 2), (EnvironmentFailure, 3)])
@@ -60,6 +65,8 @@ def test_every_code_used_in_the_source_is_in_the_table() -> None:
         node.value
         for path in SOURCE.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and re.fullmatch(r"FKV\d{3}", node.value)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and re.fullmatch(r"FKV\d{3}", node.value)
     }
     assert used <= set(CODES)

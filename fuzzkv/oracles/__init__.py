@@ -1,0 +1,1 @@
+"""Oracles: they judge a history, or the counts of a confirmation."""
