@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 from decimal import Decimal, InvalidOperation
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from fuzzkv.errors import UsageError, did_you_mean
 
@@ -69,9 +69,9 @@ def load_thresholds(path: Path = DEFAULT_PATH) -> Thresholds:
         raise _bad(path, f"{name!r} is not a threshold", did_you_mean(name, known))
     for name in sorted(known - set(raw)):
         raise _bad(path, f"{name!r} is missing", "Register every threshold before the run.")
-    decimals = {name: _decimal(path, name, raw[name]) for name in _DECIMALS}
-    whole = {name: _whole(path, name, raw[name]) for name in _WHOLE}
-    return Thresholds(**decimals, **whole, digest=digest_of(raw))
+    values: dict[str, Any] = {name: _decimal(path, name, raw[name]) for name in _DECIMALS}
+    values |= {name: _whole(path, name, raw[name]) for name in _WHOLE}
+    return Thresholds(**values, digest=digest_of(raw))
 
 
 @cache

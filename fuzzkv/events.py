@@ -1,0 +1,206 @@
+"""The one stream of typed events that a hunt, a replay or a shrink emits.
+
+The engine emits; the console, NDJSON and other reports listen. A listener is a callable that takes one
+event. Events are frozen, hold plain data only, and :meth:`Event.as_dict` gives one JSON object per event:
+the class name under ``"event"``, then the fields, with floats as decimal strings.
+
+Order of a hunt: ``HuntStarted``, then per phase ``PhaseStarted`` and any number of ``Progress``;
+``AcceptanceDone`` once a policy; ``ConflictFound``, ``ShrinkStep``, ``ConfirmProgress``, ``Confirmed`` and
+``CaseFiled`` as they come; ``WarningRaised`` at any time; last always ``HuntFinished``, after Ctrl-C too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, Literal
+
+SCHEMA_VERSION: Final = 1
+
+Phase = Literal["accept", "search", "shrink", "confirm", "file"]
+Outcome = Literal["clean", "conflict", "vacuous", "interrupted", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Base of all events."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The event as a JSON object without floats."""
+        return {"event": type(self).__name__, **{f.name: plain(getattr(self, f.name)) for f in fields(self)}}
+
+
+Listener = Callable[[Event], None]
+
+
+@dataclass(frozen=True, slots=True)
+class HuntStarted(Event):
+    """A hunt begins. ``contract`` is ``"observe"`` or ``"enforce"``; ``engine`` names the real engine or
+    ``"none"``.
+    """
+
+    policies: tuple[str, ...]
+    seed: int
+    contract: str = "observe"
+    engine: str = "none"
+    fuzzkv: str = ""
+    thresholds: str = ""
+    schema_version: int = SCHEMA_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseStarted(Event):
+    """A phase begins. ``total`` is its size in the unit of its ``Progress`` events, 0 when it is not known."""
+
+    phase: Phase
+    total: int = 0
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress(Event):
+    """How far a phase is: ``done`` of ``total`` schedules, with its rates (per second) and what was found
+    so far.
+
+    ``events_per_s`` counts primitive events, ``schedules_per_s`` whole schedules; ``cases`` failing
+    schedules seen, ``classes`` distinct kinds of conflict.
+    """
+
+    phase: Phase
+    done: int
+    total: int = 0
+    events_per_s: float = 0.0
+    schedules_per_s: float = 0.0
+    cases: int = 0
+    classes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptanceDone(Event):
+    """One policy was judged alone, over ``schedules`` schedules. One that fails is reported and left out."""
+
+    policy: str
+    passed: bool
+    schedules: int
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CaseRun(Event):
+    """One schedule was run with one policy set (only with ``--report ndjson``: there are many)."""
+
+    policies: tuple[str, ...]
+    verdict: str
+    events: int
+    index: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictFound(Event):
+    """A kind of conflict was seen for the first time. ``events`` is the length before shrinking."""
+
+    policies: tuple[str, ...]
+    invariant: str
+    action: str
+    events: int
+    schedules: int = 0
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ShrinkStep(Event):
+    """A shorter failing schedule, or a smaller set, was found."""
+
+    policies: tuple[str, ...]
+    invariant: str
+    before: int
+    after: int
+    step: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmProgress(Event):
+    """A confirmation on a real engine is under way: raw counts of one arm.
+
+    ``arm`` names the policies of the arm (empty: full cache), ``done`` of ``total`` requests ran, ``right``
+    of them were right (-1 where right and wrong do not apply), ``look`` of ``looks`` planned looks at the
+    data were taken.
+    """
+
+    case_id: str
+    arm: tuple[str, ...]
+    done: int
+    total: int
+    right: int = -1
+    look: int = 0
+    looks: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmed(Event):
+    """A confirmation ended. ``verdict`` is a word of the verdict list, ``target`` for example ``"vllm"``.
+
+    ``detail`` says in one line what was compared, with raw counts.
+    """
+
+    case_id: str
+    verdict: str
+    target: str
+    detail: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class CaseFiled(Event):
+    """A case was written. ``case`` is the canonical case (see :mod:`fuzzkv.corpus`), ``new`` is False on a
+    merge.
+    """
+
+    case_id: str
+    path: str
+    new: bool
+    case: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class WarningRaised(Event):
+    """Something that the user should know and that does not stop the hunt; ``cure`` says what to do about
+    it.
+    """
+
+    code: str
+    text: str
+    cure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HuntFinished(Event):
+    """The end, in every case. ``refused`` counts what the contract refused, by policy and clause."""
+
+    outcome: Outcome
+    exit_code: int
+    seconds: float
+    schedules: int = 0
+    primitive_events: int = 0
+    classes: int = 0
+    confirmed: int = 0
+    unconfirmed: tuple[str, ...] = ()
+    refused: Mapping[str, int] = field(default_factory=dict)
+    text: str = ""
+
+
+def emit(listeners: Iterable[Listener], event: Event) -> None:
+    """Give one event to every listener, in order."""
+    for listener in listeners:
+        listener(event)
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON data without floats: numbers with a fraction become decimal strings of six digits."""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return value
