@@ -35,9 +35,7 @@ Listener = Callable[[Event], None]
 
 @dataclass(frozen=True, slots=True)
 class HuntStarted(Event):
-    """A hunt begins. ``contract`` is ``"observe"`` or ``"enforce"``; ``engine`` names the real engine or
-    ``"none"``.
-    """
+    """A hunt begins: ``contract`` is ``observe`` or ``enforce``, ``engine`` a name or ``none``."""
 
     policies: tuple[str, ...]
     seed: int

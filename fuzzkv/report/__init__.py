@@ -1,0 +1,1 @@
+"""Reports: listeners of the event stream (console, NDJSON)."""

@@ -1,0 +1,225 @@
+"""The console report: live progress on a terminal, a few plain lines anywhere else, and a summary at the end.
+
+On a terminal one small block is redrawn in place, and what stays (conflicts, confirmations, warnings)
+scrolls above it. Without a terminal every lasting fact is one line, and progress at most one line every few
+seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Final
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from fuzzkv import events as ev
+from fuzzkv.report.summary import policy_text, summary
+
+PHASES: Final = ("accept", "search", "shrink", "confirm", "file")
+PHASE_TEXT: Final = {
+    "accept": "accepting each policy alone",
+    "search": "searching for conflicts",
+    "shrink": "shrinking",
+    "confirm": "confirming on a real engine",
+    "file": "filing",
+}
+
+
+def make_console(*, no_color: bool = False, stderr: bool = False) -> Console:
+    """A console that obeys ``--no-color`` and NO_COLOR; files and pipes get 100 columns where none are
+    known.
+    """
+    off = no_color or bool(os.environ.get("NO_COLOR"))
+    console = Console(stderr=stderr, no_color=off or None, highlight=False, soft_wrap=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = 100
+    return console
+
+
+class ConsoleReport:
+    """A listener that shows a hunt to a person.
+
+    Parameters: ``names`` maps invariant ids to names; ``live`` forces or forbids the redrawn block
+    (default: on a terminal); ``every`` is the least time in seconds between two plain progress lines;
+    ``clock`` is for tests.
+    """
+
+    def __init__(
+        self,
+        console: Console,
+        *,
+        names: Mapping[str, str],
+        live: bool | None = None,
+        every: float = 5.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.console = console
+        self.names = names
+        self.every = every
+        self.clock = clock
+        self.live_wanted = console.is_terminal and not console.is_dumb_terminal if live is None else live
+        self.cases: dict[str, Mapping[str, Any]] = {}
+        self._live: Live | None = None
+        self._phase = ""
+        self._seen: list[str] = []
+        self._progress: ev.Progress | None = None
+        self._arms: dict[tuple[str, ...], ev.ConfirmProgress] = {}
+        self._last_line = -1e9
+
+    def __call__(self, event: ev.Event) -> None:
+        handler: Callable[[Any], None] | None = getattr(self, f"_on_{type(event).__name__}", None)
+        if handler is not None:
+            handler(event)
+            if self._live is not None:
+                self._live.update(self._block())
+
+    def close(self) -> None:
+        """Stop redrawing and leave the cursor below; more than once is allowed."""
+        if self._live is not None:
+            self._live.update(Text())
+            self._live.stop()
+            self._live = None
+
+    def __enter__(self) -> ConsoleReport:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- events, one handler each
+
+    def _on_HuntStarted(self, event: ev.HuntStarted) -> None:
+        head = f"hunting {policy_text(event.policies)}, seed {event.seed}, contract {event.contract}"
+        engine = "no engine: model only" if event.engine == "none" else f"engine {event.engine}"
+        self._say(Text.assemble(("fuzzkv ", "bold"), f"{head}, {engine}"))
+        if self.live_wanted:
+            self._live = Live(
+                Text(), console=self.console, refresh_per_second=8, transient=True, redirect_stderr=False
+            )
+            self._live.start()
+
+    def _on_PhaseStarted(self, event: ev.PhaseStarted) -> None:
+        self._phase, self._progress = event.phase, None
+        self._arms.clear()
+        if event.phase not in self._seen:
+            self._seen.append(event.phase)
+        if not self.live_wanted:
+            total = f" ({event.total:,})" if event.total else ""
+            self._say(f"{event.text or PHASE_TEXT.get(event.phase, event.phase)}{total}")
+            self._last_line = self.clock()
+
+    def _on_Progress(self, event: ev.Progress) -> None:
+        self._progress = event
+        self._now_and_then(progress_text(event))
+
+    def _on_AcceptanceDone(self, event: ev.AcceptanceDone) -> None:
+        word = ("passes alone", "green") if event.passed else ("fails alone (single-policy)", "magenta")
+        reason = f": {event.reason}" if event.reason else ""
+        left = "" if event.passed else "; left out"
+        self._say(Text.assemble(f"  {event.policy} ", word, f", {event.schedules:,} schedules{reason}{left}"))
+
+    def _on_ConflictFound(self, event: ev.ConflictFound) -> None:
+        label = f" [{event.label}]" if event.label else ""
+        name = self.names.get(event.invariant, "")
+        what = f"{policy_text(event.policies)} break {event.invariant} {name}".rstrip()
+        after = f" after {event.schedules:,} schedules" if event.schedules else ""
+        where = f" at {event.action}" if event.action else ""
+        self._say(
+            Text.assemble(("  conflict ", "bold red"), f"{what}{where}{label}, {event.events} events{after}")
+        )
+
+    def _on_ShrinkStep(self, event: ev.ShrinkStep) -> None:
+        self._now_and_then(
+            f"{policy_text(event.policies)} {event.invariant}: {event.before} -> {event.after} events"
+        )
+
+    def _on_ConfirmProgress(self, event: ev.ConfirmProgress) -> None:
+        if any(arm.case_id != event.case_id for arm in self._arms.values()):
+            self._arms.clear()
+        self._arms[event.arm] = event
+        self._now_and_then(f"{event.case_id} {arm_text(event)}")
+
+    def _on_Confirmed(self, event: ev.Confirmed) -> None:
+        style = "bold red" if event.verdict == "confirmed" else "magenta"
+        detail = f": {event.detail}" if event.detail else ""
+        took = f" ({event.seconds:.0f} s)" if event.seconds else ""
+        self._arms.clear()
+        self._say(
+            Text.assemble((f"  {event.verdict} ", style), f"{event.case_id} on {event.target}{detail}{took}")
+        )
+
+    def _on_CaseFiled(self, event: ev.CaseFiled) -> None:
+        if event.case:
+            self.cases[event.case_id] = event.case
+        self._say(f"  {'filed' if event.new else 'updated'} {event.path}")
+
+    def _on_WarningRaised(self, event: ev.WarningRaised) -> None:
+        cure = f" {event.cure}" if event.cure else ""
+        self._say(
+            Text.assemble(("  warning ", "bold magenta"), f"{event.code}: {event.text.rstrip('.')}.{cure}")
+        )
+
+    def _on_HuntFinished(self, event: ev.HuntFinished) -> None:
+        self.close()
+        self.console.print()
+        self.console.print(summary(event, list(self.cases.values()), self.names))
+
+    # -- the redrawn block and the plain lines
+
+    def _block(self) -> RenderableType:
+        steps = Text("  ")
+        for phase in PHASES:
+            style = "bold reverse" if phase == self._phase else "green" if phase in self._seen else "dim"
+            steps.append(f" {phase} ", style=style)
+        parts: list[RenderableType] = [steps]
+        if self._progress is not None:
+            if self._progress.total:
+                bar = Table.grid(padding=(0, 1))
+                bar.add_row(
+                    " ", ProgressBar(total=self._progress.total, completed=self._progress.done, width=40)
+                )
+                parts.append(bar)
+            parts.append(Text(f"   {progress_text(self._progress)}"))
+        parts += [Text(f"   {arm_text(arm)}") for arm in self._arms.values()]
+        return Group(*parts)
+
+    def _say(self, line: str | Text) -> None:
+        self.console.print(line, markup=False, soft_wrap=not self.live_wanted)
+
+    def _now_and_then(self, line: str) -> None:
+        if not self.live_wanted and self.clock() - self._last_line >= self.every:
+            self._last_line = self.clock()
+            self._say(f"  {line}")
+
+
+def progress_text(event: ev.Progress) -> str:
+    """``"12,000 of 40,000, 3,100 schedules/s, 8.2 million events/s, 12 failing in 3 kinds"``."""
+    parts = [f"{event.done:,} of {event.total:,}" if event.total else f"{event.done:,}"]
+    if event.schedules_per_s:
+        parts.append(f"{event.schedules_per_s:,.0f} schedules/s")
+    if event.events_per_s:
+        parts.append(f"{rate_text(event.events_per_s)} events/s")
+    if event.cases or event.classes:
+        parts.append(f"{event.cases:,} failing in {event.classes} kind{'s' if event.classes != 1 else ''}")
+    return ", ".join(parts)
+
+
+def arm_text(event: ev.ConfirmProgress) -> str:
+    """``"evict + offload   40 of 120 requests, 31 right"``."""
+    right = f", {event.right} right" if event.right >= 0 else ""
+    look = f", look {event.look} of {event.looks}" if event.looks else ""
+    return f"{policy_text(event.arm):<26} {event.done:,} of {event.total:,} requests{right}{look}"
+
+
+def rate_text(rate: float) -> str:
+    """``"8.2 million"`` or ``"9,400"``."""
+    return f"{rate / 1e6:.1f} million" if rate >= 1e6 else f"{rate:,.0f}"

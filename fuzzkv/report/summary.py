@@ -1,0 +1,134 @@
+"""What a case looks like on the screen: the summary table, one line per case, and the closing sentence.
+
+Colours are the terminal's own red, green and magenta with bold, which read on light and dark grounds; every
+colour repeats what a word says already, so nothing is lost without colour. All text of ours is ASCII.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from fuzzkv.events import HuntFinished
+
+Case = Mapping[str, Any]
+
+STYLES: Final = {
+    "confirmed": "bold red",
+    "not-reproduced": "magenta",
+    "underpowered": "magenta",
+    "numeric-tie": "magenta",
+    "single-policy": "magenta",
+    "not confirmed": "magenta",
+}
+
+
+def policy_text(policies: Sequence[str]) -> str:
+    """``"evict + offload"``; the empty set is the control arm ``"full cache"``."""
+    return " + ".join(policies) if policies else "full cache"
+
+
+def arms_text(case: Case) -> tuple[str, str]:
+    """What the model's arms said: ``("fails", "3 of 3 pass")`` for the whole set and for its proper
+    subsets.
+    """
+    whole = set(case["class"]["policies"])
+    controls = [arm for arm in case.get("arms", ()) if set(arm["policies"]) != whole]
+    sets = [arm for arm in case.get("arms", ()) if set(arm["policies"]) == whole]
+    together = (
+        "fails" if sets and all(arm["verdict"] == "fail" for arm in sets) else "passes" if sets else "not run"
+    )
+    passed = sum(arm["verdict"] == "pass" for arm in controls)
+    return together, f"{passed} of {len(controls)} pass" if controls else "not run"
+
+
+def engine_text(case: Case) -> str:
+    """The verdict of the latest confirmation with its target, or ``"not confirmed"``."""
+    confirmations = case.get("confirmations") or ()
+    if not confirmations:
+        return "not confirmed"
+    last = confirmations[-1]
+    return f"{last['verdict']} ({last.get('target', 'engine')})"
+
+
+def invariant_text(case: Case, names: Mapping[str, str]) -> str:
+    """``"I1 authority"``."""
+    invariant = str(case["class"]["invariant"])
+    return f"{invariant} {names.get(invariant, '')}".rstrip()
+
+
+def case_table(cases: Sequence[Case], names: Mapping[str, str]) -> Table:
+    """One row a case, sorted as given."""
+    table = Table(
+        box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False, header_style="bold"
+    )
+    table.add_column("case", no_wrap=True)
+    table.add_column("policies", overflow="fold")
+    table.add_column("breaks", overflow="fold")
+    table.add_column("events", justify="right")
+    table.add_column("together", overflow="fold")
+    table.add_column("controls", overflow="fold")
+    table.add_column("real engine", overflow="fold")
+    for case in cases:
+        engine = engine_text(case)
+        style = STYLES.get(engine.split(" (")[0], "")
+        table.add_row(
+            Text(str(case["id"]), style="bold"),
+            policy_text(case["class"]["policies"]),
+            invariant_text(case, names),
+            str(len(case.get("schedule", ()))),
+            *arms_text(case),
+            Text(engine, style=style),
+        )
+    return table
+
+
+def summary(finished: HuntFinished, cases: Sequence[Case], names: Mapping[str, str]) -> RenderableType:
+    """The end of a hunt: the table, the replay commands, what was refused or not confirmed, and the
+    outcome.
+    """
+    parts: list[RenderableType] = []
+    if cases:
+        parts += [case_table(cases, names), Text()]
+        parts.append(Text("To run one again, or to read why it fails:", style="bold"))
+        for case in cases:
+            ident = case["id"]
+            replay = case.get("replay") or f"fuzzkv replay {ident}"
+            title = f"  # {case['title']}" if case.get("title") else ""
+            parts.append(Text.assemble(f"  {replay}", (title, "italic"), overflow="fold"))
+        parts += [Text(f"  fuzzkv explain {cases[0]['id']}"), Text()]
+    if finished.refused:
+        refused = ", ".join(f"{count} x {what}" for what, count in sorted(finished.refused.items()))
+        parts.append(Text(f"Refused by the contract: {refused}"))
+    if finished.unconfirmed:
+        parts.append(
+            Text(f"Not confirmed on a real engine: {', '.join(finished.unconfirmed)}", style="magenta")
+        )
+        parts.append(Text("  'fuzzkv doctor' says what is missing and how to get it."))
+    if finished.text:
+        parts.append(Text(finished.text))
+    parts.append(closing(finished))
+    return Group(*parts)
+
+
+def closing(finished: HuntFinished) -> Text:
+    """The last line: what came out, after how much work, and the exit code."""
+    kinds = f"{finished.classes} kind{'s' if finished.classes != 1 else ''} of conflict"
+    says = {
+        "clean": ("No conflict found", "bold green"),
+        "conflict": (f"{kinds} found, {finished.confirmed} confirmed on a real engine", "bold red"),
+        "vacuous": (
+            "Vacuous: the goals of the hunt were not reached, so this proves nothing",
+            "bold magenta",
+        ),
+        "interrupted": (f"Interrupted. {kinds} found so far, all filed", "bold magenta"),
+        "failed": ("The hunt could not finish", "bold magenta"),
+    }
+    words, style = says[finished.outcome]
+    work = f"{finished.schedules:,} schedules, {finished.primitive_events:,} events, {finished.seconds:.0f} s"
+    return Text.assemble((words, style), f" ({work}; exit {finished.exit_code})")
