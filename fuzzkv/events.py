@@ -48,7 +48,7 @@ class HuntStarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class PhaseStarted(Event):
-    """A phase begins. ``total`` is its size in the unit of its ``Progress`` events, 0 when it is not known."""
+    """A phase begins; ``total`` is its size in the unit of its ``Progress`` events, 0 if not known."""
 
     phase: Phase
     total: int = 0

@@ -171,7 +171,8 @@ class ConsoleReport:
     def _on_HuntFinished(self, event: ev.HuntFinished) -> None:
         self.close()
         self.console.print()
-        self.console.print(summary(event, list(self.cases.values()), self.names))
+        cases = list(self.cases.values())
+        self.console.print(summary(event, cases, self.names, width=self.console.width))
 
     # -- the redrawn block and the plain lines
 

@@ -18,6 +18,9 @@ from fuzzkv.events import HuntFinished
 
 Case = Mapping[str, Any]
 
+WIDE: Final = 90
+"""Columns below which the table becomes a list."""
+
 STYLES: Final = {
     "confirmed": "bold red",
     "not-reproduced": "magenta",
@@ -88,13 +91,29 @@ def case_table(cases: Sequence[Case], names: Mapping[str, str]) -> Table:
     return table
 
 
-def summary(finished: HuntFinished, cases: Sequence[Case], names: Mapping[str, str]) -> RenderableType:
+def case_lines(cases: Sequence[Case], names: Mapping[str, str]) -> Table:
+    """The same facts as :func:`case_table`, one below the other, for narrow terminals."""
+    grid = Table.grid(padding=(0, 1))
+    for case in cases:
+        together, controls = arms_text(case)
+        grid.add_row(Text(str(case["id"]), style="bold"))
+        grid.add_row(f"  {policy_text(case['class']['policies'])}")
+        grid.add_row(f"  break {invariant_text(case, names)} in {len(case.get('schedule', ()))} events")
+        grid.add_row(f"  together {together}, controls {controls}")
+        grid.add_row(Text(f"  real engine: {engine_text(case)}"))
+    return grid
+
+
+def summary(
+    finished: HuntFinished, cases: Sequence[Case], names: Mapping[str, str], *, width: int = 100
+) -> RenderableType:
     """The end of a hunt: the table, the replay commands, what was refused or not confirmed, and the
     outcome.
     """
     parts: list[RenderableType] = []
     if cases:
-        parts += [case_table(cases, names), Text()]
+        table = case_table(cases, names) if width >= WIDE else case_lines(cases, names)
+        parts += [table, Text()]
         parts.append(Text("To run one again, or to read why it fails:", style="bold"))
         for case in cases:
             ident = case["id"]

@@ -131,7 +131,7 @@ def test_closing_line(outcome: Any, code: int, words: str) -> None:
 def test_live_block_is_redrawn_and_then_gone() -> None:
     text = show(a_hunt(), live=True, terminal=True)
     assert "\x1b[" in text and "fuzzkv replay fkv-0123456789ab" in text
-    assert text.count("conflict evict + offload break") == 1
+    assert text.count("evict + offload break I1 authority at") == 1
 
 
 def test_colour_is_off_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
