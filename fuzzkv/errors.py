@@ -42,6 +42,7 @@ CODES: Final[dict[str, str]] = {
     "FKV020": "a case of a schema version that this release does not know",
     "FKV021": "a corpus index that does not match the case files",
     "FKV022": "a value that has no canonical form (a float, or a key that is not a string)",
+    "FKV023": "a case file that is misnamed or not in canonical form",
     # options, configuration and schedules
     "FKV030": "an option value out of range or of the wrong form",
     "FKV031": "a choice that is not among those offered",
@@ -49,6 +50,7 @@ CODES: Final[dict[str, str]] = {
     "FKV033": "a schedule event that is not well formed",
     "FKV034": "a schedule event or operation that this release does not know",
     "FKV035": "a primitive or invariant name that the contract does not have",
+    "FKV036": "a rule or text that leaves the vocabulary of the contract",
     # engines, models and workers
     "FKV050": "no engine is installed, so nothing can be confirmed on a real worker",
     "FKV051": "an engine version that was not tried with this release",
