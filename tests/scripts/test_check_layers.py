@@ -56,7 +56,8 @@ def test_the_tree_is_clean() -> None:
     ],
 )
 def test_a_planted_edge_is_found(tmp_path: Path, file: str, text: str, words: str) -> None:
-    complaints = plant(tmp_path, {"machine/__init__.py": "", "machine/b.py": "", "hunt.py": "", file: text})
+    tree = {"machine/__init__.py": "", "machine/b.py": "", "report/console.py": "", "hunt.py": ""}
+    complaints = plant(tmp_path, {**tree, file: text})
     assert any(words in complaint and f"fuzzkv/{file}:" in complaint for complaint in complaints)
 
 
