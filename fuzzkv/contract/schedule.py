@@ -1,0 +1,84 @@
+"""The whole run as data: a configuration, an order of policy slots and a sequence of events.
+
+Everything takes or returns this one type: hunt, shrinker, solver, replay, corpus and reports.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from fuzzkv.contract.layout import NR, PAGES
+
+TICK, ARRIVE, STEP, ACT, FADE, FINISH, FAIL, LATE = range(8)
+"""Codes of the events."""
+OPS: tuple[str, ...] = ("tick", "arrive", "step", "act", "fade", "finish", "fail", "late")
+"""Names of the events, by code: time passes; a session of ``b`` pages opens; a step of session ``a`` asks about its page ``b``; the
+policy in slot ``a`` may act; page ``b`` of session ``a`` fades from attention; a session ends; the oldest copy in flight fails; the
+link stalls for ``a`` ticks."""
+BOUNDS: tuple[tuple[int, int, int, int], ...] = (
+    (1, 32, 0, 0), (0, NR - 1, 1, PAGES), (0, NR - 1, 0, PAGES - 1), (0, 3, 0, 0),
+    (0, NR - 1, 0, PAGES - 1), (0, NR - 1, 0, 0), (0, 0, 0, 0), (1, 16, 0, 0),
+)
+"""For each code: least and largest ``a``, least and largest ``b``."""
+
+Event = tuple[int, int, int]
+"""(code, a, b)."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Events in order.  ``policies[k]`` is the policy of slot ``k``, which ``ACT`` events name."""
+
+    policies: tuple[str, ...]
+    events: tuple[Event, ...]
+
+    def with_events(self, events: tuple[Event, ...]) -> Schedule:
+        """The same policies, other events."""
+        return replace(self, events=events)
+
+    def as_json(self) -> list[list[object]]:
+        """The events as ``[name, a, b]``, policies by name."""
+        return [[OPS[op], self.policies[a] if op == ACT else a, b] for op, a, b in self.events]
+
+    def masked(self, mask: int) -> tuple[str, ...]:
+        """The names of the policies whose bit is set in ``mask``."""
+        return tuple(name for k, name in enumerate(self.policies) if mask >> k & 1)
+
+
+def schedule_from_json(policies: tuple[str, ...], rows: list[list[object]]) -> Schedule:
+    """Read what ``as_json`` wrote.  Raises ``ValueError`` that names the event and why it is wrong."""
+    events: list[Event] = []
+    for i, row in enumerate(rows):
+        if len(row) != 3 or row[0] not in OPS:
+            raise ValueError(f"event {i} is {row!r}, not [name, a, b] with a name among {', '.join(OPS)}")
+        op = OPS.index(str(row[0]))
+        a = policies.index(str(row[1])) if op == ACT and row[1] in policies else row[1]
+        b = row[2]
+        low_a, high_a, low_b, high_b = BOUNDS[op]
+        if not isinstance(a, int) or not isinstance(b, int) or not (low_a <= a <= high_a and low_b <= b <= high_b):
+            raise ValueError(f"event {i} is {row!r}: a must be {low_a} to {high_a} (or a policy of the case) and b {low_b} to {high_b}")
+        events.append((op, a, b))
+    return Schedule(policies, tuple(events))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """The machine's size, costs and budgets.
+
+    Frames are counts; costs and the objective are ticks of virtual time; ``ledger`` is the quality budget of one request in
+    permille of its recall, ``headroom`` what a loss must exceed it by to be called a breach (an engine can't resolve less), and
+    ``lossy_share`` the permille of a page's recall that quantising it costs.
+    """
+
+    device_frames: int = 12
+    host_frames: int = 8
+    step_cost: int = 10
+    page_cost: int = 4
+    objective: int = 22
+    ledger: int = 150
+    headroom: int = 50
+    lossy_share: int = 200
+
+    def as_json(self) -> dict[str, int]:
+        """The fields as plain data."""
+        return dict(vars(self))

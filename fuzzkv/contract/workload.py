@@ -1,0 +1,230 @@
+"""What the workload and the environment do: sessions come and go, steps read, time passes, copies fail and are late.
+
+A step reads every page of its session that is on the device (a page that isn't is left out of attention) and asks about one
+of them, its focus.  A focus that lies on the host is loaded while the step waits, or read in place if no device frame is free.
+"""
+
+from __future__ import annotations
+
+from fuzzkv.contract.facts import (
+    free_device_frame,
+    free_device_frames,
+    hosted,
+    page_in_flight,
+    present,
+    slot,
+    tag_of,
+)
+from fuzzkv.contract.predicates import check_conservation, check_latency, check_read, check_served
+from fuzzkv.contract.primitives import done, settle
+from fuzzkv.contract.vocabulary import *
+
+BACKGROUND = 2
+"""Attention that a relevant page gets in each step that reads it."""
+FOCUS = 8
+"""Attention that the focus of a step gets besides."""
+
+
+def pass_time(s: State, g: Bool, ticks: Int) -> None:
+    """Time passes; device capacity that isn't used by owned pages is summed up in quarter frames x ticks."""
+    guard(g)
+    freed = 0
+    for p in each(NP):
+        skip(get(s, OWNED, p) == 1)
+        d = get(s, DEV, p)
+        level = get(s, D_PREC, slot(d))
+        lossy = ite(level == INT8, 2, ite(level == INT4, 3, 0))
+        freed = freed + ite(get(s, OWNED, p) == 0, 0, ite(d < 0, 4, lossy))
+    add_if(s, g, FREED, 0, freed * ticks)
+    add_if(s, g, NOW, 0, ticks)
+
+
+def arrive(s: State, g: Bool, r: Int, n: Int) -> None:
+    """A session of ``n`` pages opens and its context is computed, if it isn't open and enough device frames are free."""
+    ok = and_(g, get(s, R_ACTIVE, r) == 0, free_device_frames(s) >= n)
+    guard(ok)
+    put_if(s, ok, R_ACTIVE, r, 1)
+    put_if(s, ok, R_N, r, n)
+    add_if(s, ok, R_EPOCH, r, 1)
+    put_if(s, ok, R_LOSS, r, 0)
+    put_if(s, ok, R_STEPS, r, 0)
+    for k in each(NK):
+        put_if(s, ok, SPENT, k * NR + r, 0)
+    for i in each(PAGES):
+        p = r * PAGES + i
+        mine = and_(ok, i < n)
+        f = free_device_frame(s)
+        frame = slot(f)
+        put_if(s, mine, OWNED, p, 1)
+        put_if(s, mine, DEV, p, frame)
+        put_if(s, mine, HOST, p, -1)
+        put_if(s, mine, EVICTED, p, 0)
+        put_if(s, mine, RELEVANT, p, 1)
+        put_if(s, mine, ATT, p, 0)
+        put_if(s, mine, LIFE, p, 0)
+        put_if(s, mine, SEEN, p, 0)
+        put_if(s, mine, LAST, p, get(s, NOW, 0))
+        put_if(s, mine, GAP, p, 0)
+        put_if(s, mine, HITS, p, 0)
+        put_if(s, mine, D_PAGE, frame, p)
+        put_if(s, mine, D_TAG, frame, tag_of(s, p))
+        put_if(s, mine, D_PREC, frame, EXACT)
+        put_if(s, mine, D_FILL, frame, 1)
+        for k in each(NK):
+            put_if(s, mine, QUOTE, k * NP + p, 0)
+            put_if(s, mine, MARK, k * NP + p, 0)
+            put_if(s, mine, DUE, k * NP + p, 0)
+    done(s, ok, P_ARRIVE, NOBODY, r * PAGES, n)
+
+
+def finish(s: State, g: Bool, r: Int) -> None:
+    """A session ends: its frames and quotes are given back; its copies in flight deliver nothing, but stay on the link till their time."""
+    ok = and_(g, get(s, R_ACTIVE, r) == 1)
+    guard(ok)
+    put_if(s, ok, R_ACTIVE, r, 0)
+    for j in each(NJ):
+        mine = and_(get(s, J_PAGE, j) >= r * PAGES, get(s, J_PAGE, j) < r * PAGES + PAGES)
+        put_if(s, and_(ok, get(s, J_KIND, j) != 0, mine), J_KIND, j, ABANDONED)
+    for f in each(ND):
+        mine = and_(ok, get(s, D_PAGE, f) >= r * PAGES, get(s, D_PAGE, f) < r * PAGES + PAGES)
+        put_if(s, mine, D_TAG, f, 0)
+        put_if(s, mine, D_FILL, f, 0)
+        put_if(s, mine, D_PAGE, f, FREE)
+    for f in each(NH):
+        mine = and_(ok, get(s, H_PAGE, f) >= r * PAGES, get(s, H_PAGE, f) < r * PAGES + PAGES)
+        put_if(s, mine, H_TAG, f, 0)
+        put_if(s, mine, H_FILL, f, 0)
+        put_if(s, mine, H_PAGE, f, FREE)
+    for i in each(PAGES):
+        p = r * PAGES + i
+        put_if(s, ok, OWNED, p, 0)
+        put_if(s, ok, BUSY, p, 0)
+        put_if(s, ok, DEV, p, -1)
+        put_if(s, ok, HOST, p, -1)
+        for k in each(NK):
+            put_if(s, ok, QUOTE, k * NP + p, 0)
+            put_if(s, ok, MARK, k * NP + p, 0)
+    done(s, ok, P_FINISH, NOBODY, r * PAGES, 0)
+
+
+def serve(s: State, g: Bool, p: Int) -> Bool:
+    """Bring the focus to its reader, who waits; returns whether it was read in place on the host."""
+    guard(g)
+    here = present(s, p)
+    # A load of it may be on its way: wait for that one first.
+    end = get(s, NOW, 0)
+    for j in each(NJ):
+        mine = and_(get(s, J_KIND, j) == LOAD, get(s, J_PAGE, j) == p)
+        end = ite(mine, get(s, J_END, j), end)
+    coming = and_(g, not_(here), end > get(s, NOW, 0))
+    pass_time(s, coming, end - get(s, NOW, 0))
+    settle(s)
+    away = and_(g, not_(present(s, p)), hosted(s, p), not_(page_in_flight(s, p)))
+    now = get(s, NOW, 0)
+    queue = get(s, LINK_FREE, 0)
+    add_if(s, and_(away, queue > now), GOAL, 1, 1)
+    wait = ite(queue > now, queue - now, 0) + get(s, PAGE_COST, 0)
+    pass_time(s, away, wait)
+    put_if(s, away, LINK_FREE, 0, now + wait)
+    settle(s)
+    h = get(s, HOST, p)
+    source = slot(h)
+    f = free_device_frame(s)
+    frame = slot(f)
+    landed = and_(away, f >= 0)
+    put_if(s, landed, DEV, p, frame)
+    put_if(s, landed, D_PAGE, frame, p)
+    put_if(s, landed, D_TAG, frame, get(s, H_TAG, source))
+    put_if(s, landed, D_PREC, frame, get(s, H_PREC, source))
+    put_if(s, landed, D_FILL, frame, 1)
+    add_if(s, landed, DEMAND, 0, 1)
+    done(s, landed, P_DEMAND_LOAD, NOBODY, p, wait)
+    in_place = and_(away, f < 0)
+    add_if(s, in_place, REMOTE, 0, 1)
+    check_read(s, in_place, p, get(s, H_TAG, source))
+    done(s, in_place, P_REMOTE_READ, NOBODY, p, wait)
+    add_if(s, away, GOAL, 0, 1)
+    check_conservation(s, landed, p)
+    return in_place
+
+
+def read(s: State, g: Bool, p: Int) -> None:
+    """A step goes over a page: it ages, and if it is on the device its bytes are read and attention is seen on it."""
+    guard(g)
+    add_if(s, g, LIFE, p, 1)
+    here = and_(g, present(s, p))
+    check_read(s, here, p, get(s, D_TAG, slot(get(s, DEV, p))))
+    add_if(s, and_(here, get(s, RELEVANT, p) == 1), ATT, p, BACKGROUND)
+    put_if(s, here, SEEN, p, get(s, LIFE, p))
+    done(s, here, P_READ, NOBODY, p, 0)
+
+
+def step(s: State, g: Bool, r: Int, i: Int) -> None:
+    """One step of a session that asks about its page ``i``."""
+    ok = and_(g, get(s, R_ACTIVE, r) == 1, i < get(s, R_N, r))
+    guard(ok)
+    focus = r * PAGES + i
+    began = get(s, NOW, 0)
+    late = get(s, LATE, 0)
+    asked = and_(ok, get(s, EVICTED, focus) == 0)
+    in_place = serve(s, asked, focus)
+    check_served(s, and_(asked, not_(present(s, focus)), not_(in_place)), focus)
+    for q in each(PAGES):
+        skip(q < get(s, R_N, r))
+        read(s, and_(ok, q < get(s, R_N, r)), r * PAGES + q)
+    seen = and_(asked, or_(present(s, focus), in_place))
+    put_if(s, seen, SEEN, focus, get(s, LIFE, focus))
+    add_if(s, seen, ATT, focus, FOCUS)
+    put_if(s, seen, GAP, focus, get(s, NOW, 0) - get(s, LAST, focus))
+    put_if(s, seen, LAST, focus, get(s, NOW, 0))
+    add_if(s, seen, HITS, focus, 1)
+    put_if(s, seen, RELEVANT, focus, 1)
+    ticks = get(s, NOW, 0) - began + get(s, STEP_COST, 0)
+    check_latency(s, ok, focus, ticks, late)
+    add_if(s, ok, STEPS, 0, 1)
+    add_if(s, ok, R_STEPS, r, 1)
+    add_if(s, ok, LAT_SUM, 0, ticks)
+    put_if(s, and_(ok, ticks > get(s, LAT_MAX, 0)), LAT_MAX, 0, ticks)
+    pass_time(s, ok, get(s, STEP_COST, 0))
+    settle(s)
+    done(s, ok, P_STEP, NOBODY, focus, ticks)
+
+
+def tick(s: State, g: Bool, ticks: Int) -> None:
+    """The device idles for some ticks; copies go on."""
+    guard(g)
+    pass_time(s, g, ticks)
+    settle(s)
+    done(s, g, P_TICK, NOBODY, 0, ticks)
+
+
+def relevance(s: State, g: Bool, r: Int, i: Int) -> None:
+    """The topic of a page is over: steps that read it attend to it no more, until one asks about it again."""
+    p = r * PAGES + i
+    ok = and_(g, get(s, OWNED, p) == 1)
+    guard(ok)
+    put_if(s, ok, RELEVANT, p, 0)
+    done(s, ok, P_RELEVANCE, NOBODY, p, 0)
+
+
+def fail_copy(s: State, g: Bool) -> None:
+    """The oldest copy in flight will deliver nothing when its time comes."""
+    guard(g)
+    best = -1
+    for j in each(NJ):
+        active = and_(get(s, J_KIND, j) != 0, get(s, J_FAIL, j) == 0)
+        earlier = or_(best < 0, get(s, J_END, j) < get(s, J_END, slot(best)))
+        best = ite(and_(active, earlier), j, best)
+    ok = and_(g, best >= 0)
+    put_if(s, ok, J_FAIL, slot(best), 1)
+
+
+def late_copy(s: State, g: Bool, ticks: Int) -> None:
+    """The link stalls: everything on it comes later.  No policy is charged for that."""
+    guard(g)
+    ok = and_(g, get(s, LINK_FREE, 0) > get(s, NOW, 0))
+    for j in each(NJ):
+        add_if(s, and_(ok, get(s, J_KIND, j) != 0), J_END, j, ticks)
+    add_if(s, ok, LINK_FREE, 0, ticks)
+    add_if(s, ok, LATE, 0, ticks)
+    done(s, ok, P_LATE_COPY, NOBODY, 0, ticks)

@@ -1,0 +1,206 @@
+"""The bulk search: draw a schedule, run it for a set of policies, and where an oracle fails run every subset.
+
+These functions are put, as they stand, behind the written-out text of a policy set and compiled with it (``apply`` and ``damage`` are that
+text's).  They are also ordinary Python, so a test runs both and compares.  Every draw comes from (seed, number of the schedule), so any
+schedule of a hunt can be drawn again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fuzzkv.contract.layout import COLUMNS, NGOAL, NINV, NP, NPRIM, PAGES
+from fuzzkv.contract.schedule import ACT, ARRIVE, FADE, FAIL, FINISH, LATE, STEP, TICK
+
+MAX_EVENTS = 64
+"""Longest schedule of the bulk search."""
+MAX_CLASSES = 128
+"""Most classes of failures that one search keeps."""
+KEY = 4
+"""Numbers that name a class: mask of the policies, invariant, slot of the actor (-1: nobody), primitive."""
+_FIRST = COLUMNS["V_COUNT"]
+_PAGE, _ACTOR, _PRIM = COLUMNS["V_PAGE"], COLUMNS["V_ACTOR"], COLUMNS["V_PRIM"]
+_EVENT, _PRIMS, _GOAL, _ACTED = COLUMNS["EVENT"], COLUMNS["PRIMS"], COLUMNS["GOAL"], COLUMNS["ACTED"]
+
+# Text of the compiled module; replaced by the written-out functions there.
+apply: Any = None
+damage: Any = None
+
+
+def mix(x: int) -> int:
+    """One round of splitmix64: a well mixed 63-bit number for a number."""
+    x = np.uint64(x) + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.int64((x ^ (x >> np.uint64(31))) >> np.uint64(1))
+
+
+def draw(seed: int, number: int, slots: int, events: Any, weights: Any) -> int:
+    """Draw schedule ``number`` of a seed into ``events`` (rows of code, a, b); returns its length.
+
+    Swarm: each schedule has its own mix of events, from a few of them to all, and its own length and session sizes.
+    """
+    x = mix(mix(seed) ^ number)
+    length = 10 + x % (MAX_EVENTS - 10)
+    total = 0
+    for op in range(8):
+        x = mix(x)
+        base = (2, 2, 8, 12, 2, 1, 1, 1)[op]
+        # A third of the rarer kinds is left out of each schedule.
+        weights[op] = 0 if (op != STEP and op != ACT and x % 3 == 0) else base
+        total += weights[op]
+    x = mix(x)
+    big = PAGES if x % 2 == 0 else 2 + (x // 2) % (PAGES - 1)
+    x = mix(x)
+    favourite = x % PAGES
+    for e in range(length):
+        x = mix(x)
+        op = ARRIVE
+        if e > 0:
+            pick = x % total
+            op = 0
+            while pick >= weights[op]:
+                pick -= weights[op]
+                op += 1
+        x = mix(x)
+        a = 0
+        b = 0
+        if op == TICK:
+            a = 1 + x % 16
+        elif op == ARRIVE:
+            a = 0 if e == 0 else x % 2
+            b = big if a == 0 else 1 + (x // 2) % PAGES
+        elif op == STEP:
+            a = 0 if x % 4 else 1
+            b = favourite if (x // 4) % 3 == 0 else (x // 12) % PAGES
+        elif op == ACT:
+            a = x % slots
+        elif op == FADE:
+            a = 0 if x % 4 else 1
+            b = (x // 4) % PAGES
+        elif op == FINISH:
+            a = x % 2
+        elif op == LATE:
+            a = 1 + x % 8
+        elif op == FAIL:
+            a = 0
+        events[e, 0] = op
+        events[e, 1] = a
+        events[e, 2] = b
+    return length
+
+
+def run(s: Any, events: Any, length: int, mask: int) -> None:
+    """Run a schedule on a state."""
+    for e in range(length):
+        s[_EVENT] = e
+        apply(s, events[e, 0], events[e, 1], events[e, 2], mask)
+
+
+def failed(s: Any) -> bool:
+    """Whether some invariant is broken in this state."""
+    for i in range(1, NINV):
+        if s[_FIRST + i] > 0:
+            return True
+    return False
+
+
+def acted(s: Any, k: int) -> bool:
+    """Whether the policy in slot ``k`` did something."""
+    for i in range(NPRIM):
+        if s[_ACTED + k * NPRIM + i] > 0:
+            return True
+    return False
+
+
+def search(seed: int, start: int, count: int, slots: int, only: int, template: Any, events: Any, weights: Any, states: Any,
+           keys: Any, hits: Any, totals: Any, goals: Any) -> int:
+    """Draw and judge ``count`` schedules from number ``start``; returns how many classes of failures are known now.
+
+    ``only`` fixes the mask of the set (0: each schedule draws one of at least two policies, all of them half of the time).  A set that fails is
+    run again for all its subsets.  It is a conflict if every proper subset passes and each of its policies acted, else the smallest failing
+    subsets are; a class of one policy is a failure of that policy alone, of none a fault of the workload.
+    ``keys[c]`` names class ``c``; ``hits[c]`` = (times seen, number of its best schedule, its length, whether its bytes are worse than in every subset).
+    ``totals`` = (schedules run with arms, primitives, schedules that failed, primitives of policies); ``goals`` counts reached goals.
+    """
+    full = (1 << slots) - 1
+    known = 0
+    while known < MAX_CLASSES and hits[known, 0] > 0:
+        known += 1
+    for number in range(start, start + count):
+        length = draw(seed, number, slots, events, weights)
+        mask = only
+        if mask == 0:
+            x = mix(mix(seed + 1) ^ number)
+            mask = full
+            if slots > 2 and x % 2 == 0:
+                while True:
+                    x = mix(x)
+                    mask = x % (full + 1)
+                    bits = 0
+                    for k in range(slots):
+                        bits += mask >> k & 1
+                    if bits >= 2:
+                        break
+        s = states[mask]
+        s[:] = template
+        run(s, events, length, mask)
+        totals[0] += 1
+        totals[1] += s[_PRIMS]
+        for i in range(NGOAL):
+            if s[_GOAL + i] > 0:
+                goals[i] += 1
+        if not failed(s):
+            continue
+        totals[2] += 1
+        for sub in range(mask):
+            if sub & mask == sub:
+                states[sub][:] = template
+                run(states[sub], events, length, sub)
+                totals[0] += 1
+                totals[1] += states[sub][_PRIMS]
+        for top in range(mask + 1):
+            if top & mask != top or not failed(states[top]):
+                continue
+            smallest = True
+            for sub in range(top):
+                if sub & top == sub and failed(states[sub]):
+                    smallest = False
+            for k in range(slots):
+                if top >> k & 1 and not acted(states[top], k):
+                    smallest = False
+            if not smallest:
+                continue
+            for i in range(1, NINV):
+                if states[top][_FIRST + i] == 0:
+                    continue
+                page = states[top][_PAGE + i]
+                worse = 0
+                if 0 <= page < NP:
+                    worst = damage(states[top], page)
+                    worse = 1 if worst > 0 else 0
+                    for sub in range(top):
+                        if sub & top == sub and damage(states[sub], page) >= worst:
+                            worse = 0
+                c = 0
+                while c < known and not (keys[c, 0] == top and keys[c, 1] == i and keys[c, 2] == states[top][_ACTOR + i]
+                                         and keys[c, 3] == states[top][_PRIM + i]):
+                    c += 1
+                if c == known:
+                    if known == MAX_CLASSES:
+                        continue
+                    known += 1
+                    keys[c, 0] = top
+                    keys[c, 1] = i
+                    keys[c, 2] = states[top][_ACTOR + i]
+                    keys[c, 3] = states[top][_PRIM + i]
+                    hits[c, 0] = 0
+                    hits[c, 3] = -1
+                hits[c, 0] += 1
+                if worse > hits[c, 3] or (worse == hits[c, 3] and length < hits[c, 2]):
+                    hits[c, 1] = number
+                    hits[c, 2] = length
+                    hits[c, 3] = worse
+    return known
