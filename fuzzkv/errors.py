@@ -97,7 +97,8 @@ class FuzzkvError(Exception):
     def render(self) -> str:
         """The error on one line: ``CODE: value: reason. cure``."""
         reason = self.reason.rstrip(". ")
-        return f"{self.code}: {self.value}: {reason}. {self.cure}".rstrip()
+        stop = "" if reason.endswith(("?", "!")) else "."
+        return f"{self.code}: {self.value}: {reason}{stop} {self.cure}".rstrip()
 
     def as_dict(self) -> dict[str, str]:
         """The error as plain data, for machine-readable reports."""

@@ -191,6 +191,7 @@ for n in itertools.count():
 """
 
 
+@pytest.mark.slow
 def test_a_kill_in_the_middle_leaves_no_torn_file(tmp_path: Path) -> None:
     for delay in (0.02, 0.05):
         command = [sys.executable, "-c", KILLED, str(tmp_path)]

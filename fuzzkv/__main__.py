@@ -1,0 +1,6 @@
+"""``python -m fuzzkv``."""
+
+from fuzzkv.cli import main
+
+if __name__ == "__main__":
+    main()

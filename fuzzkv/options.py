@@ -1,0 +1,68 @@
+"""What a hunt may be told: the options of ``fuzzkv hunt`` as one frozen value."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from fuzzkv.errors import UsageError
+
+ContractMode = Literal["observe", "enforce"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HuntOptions:
+    """Options of a hunt.
+
+    ``policies`` in the order given, as names or ``pkg.module:NAME``; ``max_examples`` schedules (None: the
+    default budget of the hunt) and ``max_time`` seconds bound the search, not the confirmations;
+    ``contract`` ``enforce`` runs the policies through the contract; ``confirm`` replays what was found on a
+    real engine on ``device``; cases go to ``corpus``, reports to ``report_dir``.
+    """
+
+    policies: tuple[str, ...] = ("offload", "quant", "evict")
+    seed: int = 0
+    max_examples: int | None = None
+    max_time: float | None = None
+    contract: ContractMode = "observe"
+    confirm: bool = True
+    device: str = "cpu"
+    corpus: Path = Path("corpus")
+    report_dir: Path | None = None
+
+
+def parse_policies(text: str) -> tuple[str, ...]:
+    """``"offload, quant"`` to ``("offload", "quant")``. FKV002 for an empty list or a name given twice."""
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not names:
+        raise UsageError(
+            code="FKV002",
+            value=f"--policies {text!r}",
+            reason="it names no policy",
+            cure="Give at least one, such as offload,quant,evict.",
+        )
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(
+                code="FKV002",
+                value=f"--policies {text!r}",
+                reason=f"{name!r} is named twice",
+                cure="Name each policy once.",
+            )
+    return names
+
+
+def parse_seconds(text: str) -> float:
+    """``"90"``, ``"90s"``, ``"1.5m"`` or ``"2h"`` to seconds. FKV030 for anything else, or zero."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
+    seconds = float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]] if match else 0.0
+    if seconds <= 0:
+        raise UsageError(
+            code="FKV030",
+            value=f"--max-time {text!r}",
+            reason="it is not a positive time",
+            cure="Write seconds, or a number with s, m or h, such as 90s or 10m.",
+        )
+    return seconds

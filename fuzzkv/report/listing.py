@@ -1,0 +1,121 @@
+"""Listings of the smaller commands: policies, the corpus, one case, and the doctor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from fuzzkv.report.summary import WIDE, Case, arms_text, case_lines, case_table, invariant_text, policy_text
+
+MARKS: Final = {"ok": ("ok", "green"), "note": ("note", "bold magenta"), "problem": ("problem", "bold red")}
+
+
+class PolicyLike(Protocol):
+    """What the listing needs of a policy (read only)."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def version(self) -> str: ...
+    @property
+    def manifest(self) -> Any: ...
+    @property
+    def parameters(self) -> Mapping[str, int]: ...
+
+
+class FindingLike(Protocol):
+    """What the listing needs of a finding of the doctor (read only)."""
+
+    @property
+    def level(self) -> str: ...
+    @property
+    def topic(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def cure(self) -> str: ...
+
+
+def policy_listing(policies: Sequence[PolicyLike]) -> RenderableType:
+    """One block a policy: kind, evidence, actions, parameters, source."""
+    parts: list[RenderableType] = []
+    for policy in sorted(policies, key=lambda policy: policy.name):
+        manifest = policy.manifest
+        evidence = manifest.evidence
+        parts.append(Text.assemble((policy.name, "bold"), f" {policy.version} ({manifest.kind})"))
+        grid = Table.grid(padding=(0, 2))
+        sees = f"{evidence.target}, {evidence.horizon} steps ahead, confidence {evidence.confidence / 10:g} %"
+        grid.add_row("  evidence", f"{sees} ({evidence.provenance})")
+        for action in manifest.actions:
+            grid.add_row(
+                "  action", f"{action.primitive}: {action.reversibility}, authority {action.authority_copy}"
+            )
+        grid.add_row("  parameters", ", ".join(f"{k}={v}" for k, v in policy.parameters.items()) or "none")
+        grid.add_row("  source", f"{manifest.source} {manifest.fidelity}".strip())
+        parts += [grid, Text()]
+    return Group(*parts)
+
+
+def corpus_listing(cases: Sequence[Case], names: Mapping[str, str], *, width: int) -> RenderableType:
+    """All cases, and how many there are of each status."""
+    if not cases:
+        return Text("No cases yet: 'fuzzkv hunt' finds some.")
+    statuses = [str(case["status"]) for case in cases]
+    counts = ", ".join(f"{statuses.count(status)} {status}" for status in sorted(set(statuses)))
+    table = case_table(cases, names) if width >= WIDE else case_lines(cases, names)
+    return Group(table, Text(), Text(f"{len(cases)} cases: {counts}"))
+
+
+def case_page(case: Case, names: Mapping[str, str]) -> RenderableType:
+    """One case in full: what breaks, the schedule, the arms, the confirmations and how to run it again."""
+    kind = case["class"]
+    label = f" [{case['label']}]" if case["label"] else ""
+    head = Text.assemble((str(case["id"]), "bold"), f" {case['status']}, {case['minimality']}{label}")
+    breaks = f"{policy_text(kind['policies'])} break {invariant_text(case, names)}"
+    where = f" ({kind['action']} by {kind['actor']})" if kind["actor"] else ""
+    parts: list[RenderableType] = [head, Text(str(case["title"])), Text(breaks + where), Text()]
+    for policy in case["policies"]:
+        values = ", ".join(f"{key}={value}" for key, value in sorted(policy["parameters"].items()))
+        parts.append(Text(f"{policy['name']} {policy['version']}: {values or 'no parameters'}"))
+    parts += [Text(f"config: {', '.join(f'{k}={v}' for k, v in sorted(case['config'].items()))}"), Text()]
+    parts += [_schedule(case), Text(), _arms(case)]
+    for item in case["confirmations"]:
+        engine = item.get("engine") or item["target"]
+        detail = f": {item['detail']}" if item.get("detail") else ""
+        parts.append(Text(f"{engine}: {item['verdict']}{detail}"))
+    if not case["confirmations"]:
+        parts.append(Text("not confirmed on a real engine yet"))
+    return Group(*parts, Text(f"run it again: {case['replay']}"))
+
+
+def doctor_listing(findings: Sequence[FindingLike]) -> RenderableType:
+    """One line a finding, its cure below it."""
+    grid = Table.grid(padding=(0, 2))
+    for finding in findings:
+        grid.add_row(Text(*MARKS[finding.level]), Text(finding.topic, style="bold"), Text(finding.text))
+        if finding.cure:
+            grid.add_row("", "", Text(f"cure: {finding.cure}"))
+    return grid
+
+
+def _schedule(case: Case) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    for title in ("event", "op", "a", "b"):
+        table.add_column(title, justify="left" if title == "op" else "right")
+    broken = case["violation"].get("event", case["violation"].get("index"))
+    for number, (op, a, b) in enumerate(case["schedule"]):
+        style = "bold red" if number == broken else ""
+        table.add_row(str(number), str(op), str(a), str(b), style=style)
+    return table
+
+
+def _arms(case: Case) -> Text:
+    together, controls = arms_text(case)
+    lines = [f"on the model: together {together}, controls {controls}"]
+    lines += [f"  {policy_text(arm['policies'])}: {arm['verdict']}" for arm in case["arms"]]
+    return Text("\n".join(lines))
