@@ -46,7 +46,6 @@ test: $(STAMP)
 
 lint: $(STAMP)
 	$(BIN)/ruff check fuzzkv tests scripts bench
-	$(BIN)/ruff format --check fuzzkv tests scripts bench
 	$(BIN)/mypy
 	$(BIN)/python scripts/check_layers.py
 
