@@ -1,7 +1,9 @@
-"""The frozen requests of a replay on a live engine: contexts, their sessions, and how to set them back between arms.
+"""The frozen requests of a replay on a live engine: contexts, their sessions, and how to set them back
+between arms.
 
-Replicas of one script run side by side: page (request, page) of every replica is acted on at once. A context is prefilled
-for real the first time its request arrives; its bytes are kept, and the next arm starts from them.
+Replicas of one script run side by side: page (request, page) of every replica is acted on at once. A
+context is prefilled for real the first time its request arrives; its bytes are kept, and the next arm
+starts from them.
 """
 
 from __future__ import annotations
@@ -42,7 +44,11 @@ class Bench:
 
     def blocks(self, request: int, page: int | None = None) -> list[int]:
         """Physical blocks of all replicas: of one page, or of every page of the request."""
-        return [b for s in self.sessions[request] for b in (s.blocks if page is None else s.blocks[page : page + 1])]
+        return [
+            b
+            for s in self.sessions[request]
+            for b in (s.blocks if page is None else s.blocks[page : page + 1])
+        ]
 
     def close(self) -> None:
         """Let every session go; their frames are scrubbed."""

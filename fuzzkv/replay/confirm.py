@@ -1,8 +1,10 @@
-"""Confirms a case on a real engine: spawns the workers, keeps them in step, judges, and never raises for a dead worker.
+"""Confirms a case on a real engine: spawns the workers, keeps them in step, judges, and never raises for a
+dead worker.
 
-Quality and exact replays use two processes, so that no control ever shares an engine with the set. A latency replay uses one,
-with the arms taking turns replica by replica: two processes would differ in memory layout, warm caches and scheduling,
-which is the noise that must be shared; that nothing leaks between arms is what the exact kind shows.
+Quality and exact replays use two processes, so that no control ever shares an engine with the set. A
+latency replay uses one, with the arms taking turns replica by replica: two processes would differ in memory
+layout, warm caches and scheduling, which is the noise that must be shared; that nothing leaks between arms
+is what the exact kind shows.
 """
 
 from __future__ import annotations
@@ -50,23 +52,34 @@ def plan_rounds(job: Job, thresholds: Thresholds, questions: int = QUESTIONS_PER
 
 
 def confirm(
-    job: Job, *, thresholds: Thresholds, log_dir: Path, on_event: Callable[[Event], None] = lambda _: None,
-    device: str = "cpu", timeout_s: float = 300.0, questions: int = QUESTIONS_PER_LOOK, command: Sequence[str] | None = None,
-) -> Confirmation:  # fmt: skip
+    job: Job,
+    *,
+    thresholds: Thresholds,
+    log_dir: Path,
+    on_event: Callable[[Event], None] = lambda _: None,
+    device: str = "cpu",
+    timeout_s: float = 300.0,
+    questions: int = QUESTIONS_PER_LOOK,
+    command: Sequence[str] | None = None,
+) -> Confirmation:
     """Replay ``job`` on a real worker and judge it.
 
-    ``thresholds`` were registered before the run. ``log_dir`` gets jobs, raw outputs and logs. ``on_event`` receives
-    :class:`fuzzkv.events.ConfirmProgress`. ``timeout_s`` limits each of two tries. ``questions`` is the least number of
-    paired questions a look adds (quality). ``command`` replaces the worker (for tests).
+    ``thresholds`` were registered before the run. ``log_dir`` gets jobs, raw outputs and logs. ``on_event``
+    receives :class:`fuzzkv.events.ConfirmProgress`. ``timeout_s`` limits each of two tries. ``questions``
+    is the least number of paired questions a look adds (quality). ``command`` replaces the worker (for
+    tests).
 
-    A worker that hangs or dies twice gives the verdict ``worker-failed``. Raises FKV057 (bad job), FKV050 and FKV051 (engine).
+    A worker that hangs or dies twice gives the verdict ``worker-failed``. Raises FKV057 (bad job), FKV050
+    and FKV051 (engine).
     """
     validate(job)
     engine = require(device) if command is None else "stub 0"
     began = time.monotonic()
     rounds = plan_rounds(job, thresholds, questions)
     last = len(job.arms) - 1
-    teams = {"all": [*range(last + 1)]} if job.kind == "latency" else {"controls": [*range(last)], "set": [last]}
+    teams = (
+        {"all": [*range(last + 1)]} if job.kind == "latency" else {"controls": [*range(last)], "set": [last]}
+    )
     failure: WorkerFailed | None = None
     run = _Run(len(rounds))
     for attempt in range(1, TRIES + 1):
@@ -87,19 +100,35 @@ def confirm(
             break
     judged = run.judgement
     return Confirmation(
-        case_id=job.case_id, kind=job.kind, verdict="worker-failed" if failure or judged is None else judged.verdict,
-        reason=failure.reason if failure else judged.reason, engine=run.ready.get("engine", engine),
-        model=run.ready.get("model", ""), model_digest=run.ready.get("digest", ""), device=device, seed=job.seed,
-        replicas=run.replicas, looks_used=run.looks_used, looks_planned=len(rounds), thresholds=thresholds.digest,
-        arms=() if judged is None else judged.arms, values={} if judged is None else judged.values,
-        seconds=f"{time.monotonic() - began:.1f}", log=str(failure.log if failure else log_dir),
-    )  # fmt: skip
+        case_id=job.case_id,
+        kind=job.kind,
+        verdict="worker-failed" if failure or judged is None else judged.verdict,
+        reason=failure.reason if failure else judged.reason,
+        engine=run.ready.get("engine", engine),
+        model=run.ready.get("model", ""),
+        model_digest=run.ready.get("digest", ""),
+        device=device,
+        seed=job.seed,
+        replicas=run.replicas,
+        looks_used=run.looks_used,
+        looks_planned=len(rounds),
+        thresholds=thresholds.digest,
+        arms=() if judged is None else judged.arms,
+        values={} if judged is None else judged.values,
+        seconds=f"{time.monotonic() - began:.1f}",
+        log=str(failure.log if failure else log_dir),
+    )
 
 
 def _drive(
-    job: Job, thresholds: Thresholds, rounds: list[list[int]], workers: list[Worker], run: _Run,
-    on_event: Callable[[Event], None], deadline: float,
-) -> None:  # fmt: skip
+    job: Job,
+    thresholds: Thresholds,
+    rounds: list[list[int]],
+    workers: list[Worker],
+    run: _Run,
+    on_event: Callable[[Event], None],
+    deadline: float,
+) -> None:
     from fuzzkv.replay.judge import QualityJudge, judge_exact, judge_latency
 
     judge = QualityJudge(job, thresholds) if job.kind == "quality" else None
@@ -121,8 +150,14 @@ def _drive(
 
 
 def _collect(
-    job: Job, workers: list[Worker], number: int, total: int, run: _Run, on_event: Callable[[Event], None], deadline: float
-) -> Mapping[str, Any]:  # fmt: skip
+    job: Job,
+    workers: list[Worker],
+    number: int,
+    total: int,
+    run: _Run,
+    on_event: Callable[[Event], None],
+    deadline: float,
+) -> Mapping[str, Any]:
     """One round's records of all workers, passing progress on."""
     found: dict[str, Any] = {}
     waiting = set(workers)
@@ -136,10 +171,16 @@ def _collect(
                     waiting.discard(worker)
                 elif record["type"] == "progress":
                     arm = job.arms[record["arm"]].policies
-                    on_event(ConfirmProgress(job.case_id, arm, record["done"], total, record["right"], number + 1, run.looks))
+                    on_event(
+                        ConfirmProgress(
+                            job.case_id, arm, record["done"], total, record["right"], number + 1, run.looks
+                        )
+                    )
         if time.monotonic() > deadline:
             worker = next(iter(waiting), workers[0])
-            raise WorkerFailed(f"{worker.name}: FKV053: the worker did not finish in time and was killed", worker.log)
+            raise WorkerFailed(
+                f"{worker.name}: FKV053: the worker did not finish in time and was killed", worker.log
+            )
         if waiting:
             time.sleep(0.05)
     return found

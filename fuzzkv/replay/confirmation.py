@@ -1,4 +1,5 @@
-"""What a confirmation comes to: raw counts, intervals and a verdict word, as canonical JSON without floats."""
+"""What a confirmation comes to: raw counts, intervals and a verdict word, as canonical JSON without
+floats."""
 
 from __future__ import annotations
 
@@ -14,12 +15,14 @@ SCHEMA_VERSION: Final = 1
 
 @dataclass(frozen=True)
 class ArmResult:
-    """One arm. ``counts`` are raw; ``intervals`` and ``values`` hold decimal strings (fractions, nats or microseconds).
+    """One arm. ``counts`` are raw; ``intervals`` and ``values`` hold decimal strings (fractions, nats or
+    microseconds).
 
-    Quality: ``n`` paired questions, ``right``, and against full cache ``both``, ``b`` (only this arm right), ``c`` (only full
-    cache right), ``neither``, ``ties``; intervals ``difference`` (Tango), ``difference_by_context`` (bootstrap) and ``nll_rise``;
-    value ``cache_induced_failure_rate``. Latency: ``requests`` (whole replicas), ``asks``; interval ``p99_us``. Exact:
-    ``answers``, ``different``, ``tied``. All kinds: the worker's counters (``lost_loads``, ``failed_copies`` ...).
+    Quality: ``n`` paired questions, ``right``, and against full cache ``both``, ``b`` (only this arm
+    right), ``c`` (only full cache right), ``neither``, ``ties``; intervals ``difference`` (Tango),
+    ``difference_by_context`` (bootstrap) and ``nll_rise``; value ``cache_induced_failure_rate``. Latency:
+    ``requests`` (whole replicas), ``asks``; interval ``p99_us``. Exact: ``answers``, ``different``,
+    ``tied``. All kinds: the worker's counters (``lost_loads``, ``failed_copies`` ...).
     """
 
     policies: tuple[str, ...]
@@ -31,15 +34,18 @@ class ArmResult:
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON data without floats."""
         return {
-            "policies": list(self.policies), "decision": self.decision, "counts": dict(self.counts),
-            "intervals": {k: dict(v) for k, v in self.intervals.items()}, "values": dict(self.values),
-        }  # fmt: skip
+            "policies": list(self.policies),
+            "decision": self.decision,
+            "counts": dict(self.counts),
+            "intervals": {k: dict(v) for k, v in self.intervals.items()},
+            "values": dict(self.values),
+        }
 
 
 @dataclass(frozen=True)
 class Confirmation:
-    """The result of :func:`fuzzkv.replay.confirm.confirm`. ``seconds`` and ``log`` are the only fields that may differ between two
-    runs with the same seed (quality and exact)."""
+    """The result of :func:`fuzzkv.replay.confirm.confirm`. ``seconds`` and ``log`` are the only fields that
+    may differ between two runs with the same seed (quality and exact)."""
 
     case_id: str
     kind: str
@@ -63,8 +69,11 @@ class Confirmation:
         """Plain JSON data without floats, with ``schema_version``."""
         data = {k: v for k, v in self.__dict__.items() if k not in ("arms", "values")}
         return {
-            **data, "arms": [a.as_dict() for a in self.arms], "values": dict(self.values), "schema_version": SCHEMA_VERSION,
-        }  # fmt: skip
+            **data,
+            "arms": [a.as_dict() for a in self.arms],
+            "values": dict(self.values),
+            "schema_version": SCHEMA_VERSION,
+        }
 
     def to_json(self) -> bytes:
         """Canonical JSON."""

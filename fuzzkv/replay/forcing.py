@@ -1,7 +1,8 @@
-"""A logits processor that forces a request's answer: the i-th token is the i-th of ``extra_args["fuzzkv_force"]``.
+"""A logits processor that forces a request's answer: the i-th token is the i-th of
+``extra_args["fuzzkv_force"]``.
 
-vLLM takes its logprobs and ranks from the raw logits before processors run, so a forced run reads how probable the gold
-answer was, one request a question. Runs in the worker process only.
+vLLM takes its logprobs and ranks from the raw logits before processors run, so a forced run reads how
+probable the gold answer was, one request a question. Runs in the worker process only.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """From raw worker counts to a verdict. Pure: no engine, no clock.
 
-Quality: paired with full cache on the same questions, Tango's score test at the registered margin ``dq``, one-sided ``alpha``
-shared out over the planned looks; because the questions of one context are related, the context bootstrap must agree.
-All controls must be within the margin and the set beyond it (an intersection-union test: no correction across arms).
-Latency: P99 over asks by bootstrap of whole replicas, against the control's upper bound plus the slack. Exact: greedy tokens.
+Quality: paired with full cache on the same questions, Tango's score test at the registered margin ``dq``,
+one-sided ``alpha`` shared out over the planned looks; because the questions of one context are related, the
+context bootstrap must agree. All controls must be within the margin and the set beyond it (an
+intersection-union test: no correction across arms). Latency: P99 over asks by bootstrap of whole replicas,
+against the control's upper bound plus the slack. Exact: greedy tokens.
 """
 
 from __future__ import annotations
@@ -13,8 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fuzzkv.oracles.statistics import (
-    decide, mean_difference_bootstrap, p99_bootstrap, paired_counts, planned_alphas, tango_ci,
-)  # fmt: skip
+    decide,
+    mean_difference_bootstrap,
+    p99_bootstrap,
+    paired_counts,
+    planned_alphas,
+    tango_ci,
+)
 from fuzzkv.oracles.thresholds import Thresholds
 from fuzzkv.replay.confirmation import ArmResult, Verdict
 from fuzzkv.replay.script import Arm, Job
@@ -35,11 +41,14 @@ class Judgement:
 
 
 class QualityJudge:
-    """Collects rounds and decides at each planned look. A control that was found within the margin stays decided."""
+    """Collects rounds and decides at each planned look. A control that was found within the margin stays
+    decided."""
 
     def __init__(self, job: Job, thresholds: Thresholds) -> None:
         self.job, self.limits = job, thresholds
-        self.alphas = planned_alphas(float(thresholds.alpha), thresholds.looks, shape=float(thresholds.spending_shape))
+        self.alphas = planned_alphas(
+            float(thresholds.alpha), thresholds.looks, shape=float(thresholds.spending_shape)
+        )
         self.margin = float(thresholds.dq)
         self.data: list[dict[str, list[Any]]] = [
             {"right": [], "tie": [], "nll": [], "context": []} for _ in job.arms
@@ -71,15 +80,20 @@ class QualityJudge:
         wrong = [a for a in arms[1:last] if a.decision == "beyond-margin"]
         undecided = [i for i in range(1, last + 1) if self.results[i].decision == "undecided"]
         final = arms[last]
-        said = f"{final.counts['right']} of {final.counts['n']} right, full cache {final.counts['both'] + final.counts['c']}"
+        counts = final.counts
+        said = f"{counts['right']} of {counts['n']} right, full cache {counts['both'] + counts['c']}"
         if wrong:
-            return Judgement("not-reproduced", f"{Arm(wrong[0].policies, ()).name} alone is beyond the margin", arms)
+            return Judgement(
+                "not-reproduced", f"{Arm(wrong[0].policies, ()).name} alone is beyond the margin", arms
+            )
         if final.decision == "within-margin":
             return Judgement("not-reproduced", f"the set stays within the margin: {said}", arms)
         if not undecided:
             if self._arm(last, self.alphas[self.look - 1], forgive=True).decision != "beyond-margin":
                 return Judgement("numeric-tie", f"beyond the margin only by exact logit ties: {said}", arms)
-            return Judgement("confirmed", f"each within the margin {self.limits.dq}, together beyond it: {said}", arms)
+            return Judgement(
+                "confirmed", f"each within the margin {self.limits.dq}, together beyond it: {said}", arms
+            )
         if self.look == len(self.alphas):
             names = ", ".join(self.job.arms[i].name for i in undecided)
             return Judgement("underpowered", f"still undecided at the last planned look: {names}", arms)
@@ -93,10 +107,19 @@ class QualityJudge:
         table = paired_counts(reference, right)
         interval = tango_ci(table.b, table.c, n, 2 * alpha)
         by_context = mean_difference_bootstrap(
-            reference, right, mine["context"], seed=self.job.seed, samples=self.limits.bootstrap_samples, confidence=1 - 2 * alpha
+            reference,
+            right,
+            mine["context"],
+            seed=self.job.seed,
+            samples=self.limits.bootstrap_samples,
+            confidence=1 - 2 * alpha,
         )
         nll = mean_difference_bootstrap(
-            full["nll"][:n], mine["nll"], mine["context"], seed=self.job.seed, samples=self.limits.bootstrap_samples
+            full["nll"][:n],
+            mine["nll"],
+            mine["context"],
+            seed=self.job.seed,
+            samples=self.limits.bootstrap_samples,
         )
         decision = "reference"
         if i:
@@ -107,11 +130,16 @@ class QualityJudge:
                 decision = "undecided"
         rate = table.cache_induced_failure_rate
         return ArmResult(
-            policies=self.job.arms[i].policies, decision=decision,
+            policies=self.job.arms[i].policies,
+            decision=decision,
             counts={**table.as_dict(), "right": sum(right), "ties": sum(mine["tie"]), **self.counters[i]},
-            intervals={"difference": interval.as_dict(), "difference_by_context": by_context.as_dict(), "nll_rise": nll.as_dict()},
+            intervals={
+                "difference": interval.as_dict(),
+                "difference_by_context": by_context.as_dict(),
+                "nll_rise": nll.as_dict(),
+            },
             values={"cache_induced_failure_rate": f"{rate:.6g}"},
-        )  # fmt: skip
+        )
 
 
 def judge_latency(job: Job, thresholds: Thresholds, found: Mapping[str, Any]) -> Judgement:
@@ -121,19 +149,30 @@ def judge_latency(job: Job, thresholds: Thresholds, found: Mapping[str, Any]) ->
         return Judgement("not-reproduced", "the script asks nothing, so there is no latency", ())
     intervals = [
         p99_bootstrap(
-            found[str(i)]["us"], seed=job.seed, samples=thresholds.bootstrap_samples,
-            confidence=float(thresholds.p99_confidence), minimum=thresholds.min_requests,
-        ) for i, _ in enumerate(job.arms)
-    ]  # fmt: skip
+            found[str(i)]["us"],
+            seed=job.seed,
+            samples=thresholds.bootstrap_samples,
+            confidence=float(thresholds.p99_confidence),
+            minimum=thresholds.min_requests,
+        )
+        for i, _ in enumerate(job.arms)
+    ]
     objective = intervals[0].high + job.slack_ticks * job.tick_us
-    decisions = ["above" if x.low > objective else "below" if x.high < objective else "undecided" for x in intervals]
+    decisions = [
+        "above" if x.low > objective else "below" if x.high < objective else "undecided" for x in intervals
+    ]
     arms = tuple(
         ArmResult(
-            policies=arm.policies, decision=d, intervals={"p99_us": x.as_dict()},
+            policies=arm.policies,
+            decision=d,
+            intervals={"p99_us": x.as_dict()},
             counts={"requests": len(f["us"]), "asks": sum(map(len, f["us"])), **f["counters"]},
             values={"max_us": str(max(map(max, filter(None, f["us"]))))},
-        ) for arm, x, d, f in zip(job.arms, intervals, decisions, [found[str(i)] for i, _ in enumerate(job.arms)], strict=True)
-    )  # fmt: skip
+        )
+        for arm, x, d, f in zip(
+            job.arms, intervals, decisions, [found[str(i)] for i, _ in enumerate(job.arms)], strict=True
+        )
+    )
     said = f"P99 {intervals[-1].estimate:.0f} us against an objective of {objective:.0f} us"
     values = {"objective_us": f"{objective:.0f}"}
     if "above" in decisions[:-1]:
@@ -143,24 +182,35 @@ def judge_latency(job: Job, thresholds: Thresholds, found: Mapping[str, Any]) ->
         return Judgement("not-reproduced", f"the set meets the objective: {said}", arms, values=values)
     if "undecided" in decisions:
         names = ", ".join(a.name for a, d in zip(job.arms, decisions, strict=True) if d == "undecided")
-        return Judgement("underpowered", f"the interval holds the objective: {names}; {said}", arms, values=values)
-    return Judgement("confirmed", f"every subset is below the objective, the set above it: {said}", arms, values=values)
+        return Judgement(
+            "underpowered", f"the interval holds the objective: {names}; {said}", arms, values=values
+        )
+    return Judgement(
+        "confirmed", f"every subset is below the objective, the set above it: {said}", arms, values=values
+    )
 
 
 def judge_exact(job: Job, found: Mapping[str, Any]) -> Judgement:
-    """The token verdict from ``{arm index: {"tokens": [[label, [[token, gap in micro-nats], ...]], ...]}}``."""
+    """The token verdict from ``{arm index: {"tokens": [[label, [[token, gap in micro-nats], ...]],
+    ...]}}``."""
     control: Sequence[Any] = found["0"]["tokens"]
     arms = []
     for i, arm in enumerate(job.arms):
         mine: Sequence[Any] = found[str(i)]["tokens"]
-        if [label for label, _ in mine] != [label for label, _ in control]:  # other steps: only the audits are comparable
+        if [label for label, _ in mine] != [
+            label for label, _ in control
+        ]:  # other steps: only the audits are comparable
             pairs = list(zip(_audits(control), _audits(mine), strict=True))
         else:
             pairs = [(a, b) for (_, a), (_, b) in zip(control, mine, strict=True)]
         kinds = [_difference(a, b) for a, b in pairs]
         counts = {"answers": len(pairs), "different": kinds.count("different"), "tied": kinds.count("tie")}
         decision = "different" if counts["different"] else "tied" if counts["tied"] else "identical"
-        arms.append(ArmResult(policies=arm.policies, decision=decision, counts={**counts, **found[str(i)]["counters"]}))
+        arms.append(
+            ArmResult(
+                policies=arm.policies, decision=decision, counts={**counts, **found[str(i)]["counters"]}
+            )
+        )
     final = arms[-1]
     said = f"{final.counts['different']} of {final.counts['answers']} answers differ from the control's"
     changed = next((a for a in arms[1:-1] if a.decision == "different"), None)
@@ -168,7 +218,9 @@ def judge_exact(job: Job, found: Mapping[str, Any]) -> Judgement:
         name = Arm(changed.policies, ()).name
         return Judgement("not-reproduced", f"{name} differs from the control already", tuple(arms))
     if final.decision == "tied":
-        return Judgement("numeric-tie", "answers differ only where the control's two best tokens tie", tuple(arms))
+        return Judgement(
+            "numeric-tie", "answers differ only where the control's two best tokens tie", tuple(arms)
+        )
     if final.decision == "identical":
         return Judgement("not-reproduced", said, tuple(arms))
     return Judgement("confirmed", f"{said}, and every subset's are identical", tuple(arms))

@@ -1,7 +1,8 @@
 """Executes one arm's script in real time over a throttled link, and clocks every ``ask``.
 
-The clock of an ask runs from the moment it is asked (or from the ``await`` before it: the demand load belongs to the ask)
-until its tokens are out. ``stored`` and ``loaded`` wait for their copy, so pages are in the same state as in the model.
+The clock of an ask runs from the moment it is asked (or from the ``await`` before it: the demand load
+belongs to the ask) until its tokens are out. ``stored`` and ``loaded`` wait for their copy, so pages are in
+the same state as in the model.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The link between host and device in a latency replay: one FIFO channel on which a page takes real time.
 
-A copy begins when those before it have ended and takes ``ticks * tick_us`` microseconds, so background copies delay a
-demand load. Its bytes move when it ends, in :meth:`ThrottledLink.poll`. Standard library only.
+A copy begins when those before it have ended and takes ``ticks * tick_us`` microseconds, so background
+copies delay a demand load. Its bytes move when it ends, in :meth:`ThrottledLink.poll`. Standard library
+only.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from dataclasses import dataclass
 
 @dataclass
 class Transfer:
-    """A copy on the link: ``end`` in seconds of the clock, ``deliver`` moves the bytes unless it ``failed``."""
+    """A copy on the link: ``end`` in seconds of the clock, ``deliver`` moves the bytes unless it
+    ``failed``."""
 
     key: tuple[int, int]
     load: bool
@@ -25,10 +27,15 @@ class Transfer:
 
 
 class ThrottledLink:
-    """One channel, first in first out. ``tick`` in seconds; ``clock`` and ``sleep`` can be replaced in tests."""
+    """One channel, first in first out. ``tick`` in seconds; ``clock`` and ``sleep`` can be replaced in
+    tests."""
 
     def __init__(
-        self, tick: float, *, clock: Callable[[], float] = time.perf_counter, sleep: Callable[[float], None] = time.sleep
+        self,
+        tick: float,
+        *,
+        clock: Callable[[], float] = time.perf_counter,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.tick, self.clock, self._sleep = tick, clock, sleep
         self._queue: deque[Transfer] = deque()

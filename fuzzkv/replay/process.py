@@ -1,4 +1,5 @@
-"""A worker process as its parent sees it: spawned with the engine's environment, read line by line, killed when it hangs."""
+"""A worker process as its parent sees it: spawned with the engine's environment, read line by line, killed
+when it hangs."""
 
 from __future__ import annotations
 
@@ -42,9 +43,12 @@ class Worker:
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [*(command or (sys.executable, "-m", "fuzzkv.replay.worker")), str(job), str(self.out)],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
                 env={**os.environ, **ENVIRONMENT, "PYTHONPATH": path},
-            )  # fmt: skip
+            )
         self._read = 0
         self._rest = b""
 
@@ -53,7 +57,8 @@ class Worker:
         atomic_write(self.go, json.dumps({"round": number, "arms": list(arms)}).encode())
 
     def news(self) -> list[dict[str, Any]]:
-        """The records written since the last call. Raises WorkerFailed for an error record or a dead worker."""
+        """The records written since the last call. Raises WorkerFailed for an error record or a dead
+        worker."""
         code = self.process.poll()
         records = self._records()
         for record in records:

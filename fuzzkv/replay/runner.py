@@ -1,7 +1,8 @@
 """Executes one arm's script on a live engine, for all replicas of a bench at once.
 
-Quality: every endpoint page is audited (all its questions) when its session ends; an ``ask`` inside the script runs one
-question. Exact: every ``ask`` and every audit decodes greedily. Latency: see :mod:`fuzzkv.replay.latency`.
+Quality: every endpoint page is audited (all its questions) when its session ends; an ``ask`` inside the
+script runs one question. Exact: every ``ask`` and every audit decodes greedily. Latency: see
+:mod:`fuzzkv.replay.latency`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ class Page:
 
 @dataclass
 class Outcome:
-    """One arm's results on one bench. Keys are (request, page); the order inside is replicas, then questions."""
+    """One arm's results on one bench. Keys are (request, page); the order inside is replicas, then
+    questions."""
 
     right: dict[tuple[int, int], list[bool]] = field(default_factory=dict)
     nll: dict[tuple[int, int], list[float]] = field(default_factory=dict)
@@ -78,7 +80,7 @@ class ArmRun:
             else:
                 getattr(self, op.verb if op.verb != "await" else "block")(op)
 
-    # -- copies --------------------------------------------------------------------------------------------------
+    # -- copies ------------------------------------------------------------------------------------------
 
     def store(self, op: Op) -> None:
         """A device-to-host copy begins."""
@@ -134,7 +136,7 @@ class ArmRun:
         self.engine.mark(blocks, absent=False)
         page.resident = True
 
-    # -- copies given up, bytes changed ----------------------------------------------------------------------------
+    # -- copies given up, bytes changed ------------------------------------------------------------------
 
     def discard_device(self, op: Op) -> None:
         """The frame is poisoned, and the page is left out of attention."""
@@ -154,7 +156,7 @@ class ArmRun:
         else:
             self.out.counters["idle_quantisations"] += 1
 
-    # -- reading ---------------------------------------------------------------------------------------------------
+    # -- reading -----------------------------------------------------------------------------------------
 
     def wait(self, ticks: int) -> None:
         """Time passes: nothing to do outside latency replays."""
@@ -189,8 +191,10 @@ class ArmRun:
         sessions, contexts = self.bench.sessions[request], self.bench.contexts[request]
         prompts = [
             (p, (session, q.cue, q.gold))
-            for session, context in zip(sessions, contexts, strict=True) for p in pages for q in context.questions[p]
-        ]  # fmt: skip
+            for session, context in zip(sessions, contexts, strict=True)
+            for p in pages
+            for q in context.questions[p]
+        ]
         answers: dict[int, list[tuple[Scored, ...]]] = {p: [] for p in pages}
         for (p, _), scored in zip(prompts, self.engine.score([x for _, x in prompts]), strict=True):
             answers[p].append(scored)

@@ -1,8 +1,9 @@
 """What a replay gets: a job with one flat script of page operations for every arm. Standard library only.
 
-An arm is a set of policies; its script is what they did to pages under one schedule, as plain operations. The verbs:
+An arm is a set of policies; its script is what they did to pages under one schedule, as plain operations.
+The verbs:
 
-=================== ============================================================================================
+=================== =======================================================================================
 ``arrive r - n``    a session with a context of ``n`` full pages (32 tokens each) is opened and prefilled
 ``store r p t``     a device-to-host copy begins; ``stored r p``: it ends, and the bytes are captured then
 ``load r p t``      a host-to-device copy begins; ``loaded r p``: it ends, and the bytes arrive then
@@ -11,12 +12,13 @@ An arm is a set of policies; its script is what they did to pages under one sche
 ``discard_host``    the host copy is deleted
 ``quantise r p b``  the device copy is quantised in place to ``b`` bits
 ``ask r p``         a step of the session with a question about the page
-``await r p``       the session blocks until the load of the page has come; it opens the clock of the next ``ask``
+``await r p``       the session blocks until the page's load has come; opens the clock of the next ``ask``
 ``wait - - t``      time passes
 ``finish r``        the session ends; its endpoint pages are audited just before
-=================== ============================================================================================
+=================== =======================================================================================
 
-``t`` counts ticks, a page that isn't meant is -1. A demand load is ``load r p t``, ``await r p``, ``ask r p``.
+``t`` counts ticks, a page that isn't meant is -1. A demand load is ``load r p t``, ``await r p``, ``ask r
+p``.
 """
 
 from __future__ import annotations
@@ -30,7 +32,18 @@ from fuzzkv.errors import UsageError, did_you_mean
 Kind = Literal["quality", "latency", "exact"]
 
 PAGE_VERBS: Final = frozenset(
-    {"store", "stored", "load", "loaded", "fail", "discard_device", "discard_host", "quantise", "ask", "await"}
+    {
+        "store",
+        "stored",
+        "load",
+        "loaded",
+        "fail",
+        "discard_device",
+        "discard_host",
+        "quantise",
+        "ask",
+        "await",
+    }
 )
 VERBS: Final = PAGE_VERBS | {"arrive", "wait", "finish"}
 MAX_OPS: Final = 10_000
@@ -66,8 +79,9 @@ class Arm:
 class Job:
     """What is to be confirmed. The first arm is the empty control, the last the whole set.
 
-    ``endpoint`` names the (request, page) pairs whose questions decide; empty: every page of every request. ``tick_us`` is
-    the length of a tick in microseconds, ``slack_ticks`` the latency allowed above the control.
+    ``endpoint`` names the (request, page) pairs whose questions decide; empty: every page of every request.
+    ``tick_us`` is the length of a tick in microseconds, ``slack_ticks`` the latency allowed above the
+    control.
     """
 
     case_id: str
@@ -96,13 +110,21 @@ def job_from_dict(data: Mapping[str, Any]) -> Job:
     """The inverse of :meth:`Job.as_dict`. Raises FKV057 for data of another form."""
     try:
         arms = tuple(
-            Arm(tuple(a["policies"]), tuple(Op(o["verb"], o["request"], o["page"], o["arg"]) for o in a["script"]))
+            Arm(
+                tuple(a["policies"]),
+                tuple(Op(o["verb"], o["request"], o["page"], o["arg"]) for o in a["script"]),
+            )
             for a in data["arms"]
         )
         job = Job(
-            case_id=data["case_id"], kind=data["kind"], arms=arms, seed=data["seed"], tick_us=data["tick_us"],
-            endpoint=tuple((int(r), int(p)) for r, p in data["endpoint"]), slack_ticks=data["slack_ticks"],
-        )  # fmt: skip
+            case_id=data["case_id"],
+            kind=data["kind"],
+            arms=arms,
+            seed=data["seed"],
+            tick_us=data["tick_us"],
+            endpoint=tuple((int(r), int(p)) for r, p in data["endpoint"]),
+            slack_ticks=data["slack_ticks"],
+        )
     except (KeyError, TypeError, ValueError) as e:
         raise _bad("the job", f"it is not of the form that a replay takes ({e!r})") from e
     validate(job)
@@ -110,7 +132,8 @@ def job_from_dict(data: Mapping[str, Any]) -> Job:
 
 
 def validate(job: Job) -> None:
-    """Refuse a job that can't be run: FKV057 names the arm, the operation's index and what is wrong with it."""
+    """Refuse a job that can't be run: FKV057 names the arm, the operation's index and what is wrong with
+    it."""
     if job.kind not in get_args(Kind):
         raise _bad(job.kind, f"not a kind of replay. {did_you_mean(str(job.kind), get_args(Kind))}")
     if len(job.arms) < 2 or job.arms[0].policies or not job.arms[-1].policies:
@@ -118,7 +141,11 @@ def validate(job: Job) -> None:
     names = [frozenset(a.policies) for a in job.arms]
     if len(set(names)) != len(names) or any(not n <= names[-1] for n in names):
         raise _bad(job.case_id, "every other arm must be another subset of the last arm's policies")
-    if job.tick_us < 0 or job.slack_ticks < 0 or (job.kind == "latency" and not (job.tick_us and job.slack_ticks)):
+    if (
+        job.tick_us < 0
+        or job.slack_ticks < 0
+        or (job.kind == "latency" and not (job.tick_us and job.slack_ticks))
+    ):
         raise _bad(job.case_id, "tick_us and slack_ticks must be positive for a latency replay")
     sessions = job.sessions()
     for arm in job.arms:
@@ -153,4 +180,6 @@ def _check_script(arm: Arm) -> dict[int, int]:
 
 
 def _bad(value: str, reason: str) -> UsageError:
-    return UsageError(code="FKV057", value=value, reason=reason, cure="Correct the job, or replay another case.")
+    return UsageError(
+        code="FKV057", value=value, reason=reason, cure="Correct the job, or replay another case."
+    )

@@ -1,9 +1,9 @@
 """``python -m fuzzkv.replay.worker JOB.json OUT.ndjson``: one engine, some arms of one job, round by round.
 
-``JOB.json`` holds ``{"job": ..., "arms": [indices], "rounds": [[replica numbers], ...], "device": ...}``. A round waits until
-``OUT.ndjson.go`` names it (``{"round": n, "arms": [indices still wanted]}``; round -1: stop), so two workers stay in
-step and what they count never depends on who was faster. Every line of ``OUT.ndjson`` is one JSON object: ``ready``,
-``round``, ``done`` or ``error``.
+``JOB.json`` holds ``{"job": ..., "arms": [indices], "rounds": [[replica numbers], ...], "device": ...}``. A
+round waits until ``OUT.ndjson.go`` names it (``{"round": n, "arms": [indices still wanted]}``; round -1:
+stop), so two workers stay in step and what they count never depends on who was faster. Every line of
+``OUT.ndjson`` is one JSON object: ``ready``, ``round``, ``done`` or ``error``.
 """
 
 from __future__ import annotations
@@ -46,7 +46,13 @@ def main(argv: list[str]) -> int:
             return 1
         except BaseException as e:
             traceback.print_exc()
-            say("error", code="FKV052", value=type(e).__name__, reason=str(e)[:500], cure="Read the worker's log.")
+            say(
+                "error",
+                code="FKV052",
+                value=type(e).__name__,
+                reason=str(e)[:500],
+                cure="Read the worker's log.",
+            )
             return 1
         say("done")
     return 0
@@ -62,9 +68,14 @@ def _work(plan: dict[str, Any], go: Path, say: Any) -> None:
         str(model.path), device=plan["device"], pages=chunk * each + 192, max_requests=128, step_tokens=1024
     )
     say(
-        "ready", engine=engine.version, model=model.name, digest=model.digest, pid=os.getpid(),
-        seconds=round(time.perf_counter() - began, 2), layout=engine.layout(),
-    )  # fmt: skip
+        "ready",
+        engine=engine.version,
+        model=model.name,
+        digest=model.digest,
+        pid=os.getpid(),
+        seconds=round(time.perf_counter() - began, 2),
+        layout=engine.layout(),
+    )
     for number, replicas in enumerate(plan["rounds"]):
         arms = _permission(go, number)
         if arms is None:
@@ -75,7 +86,13 @@ def _work(plan: dict[str, Any], go: Path, say: Any) -> None:
             found = _timed(engine, job, wanted, replicas, say)
         else:
             found = _batched(engine, job, model.vocab, wanted, replicas, chunk, say, number)
-        say("round", round=number, replicas=len(replicas), arms=found, seconds=round(time.perf_counter() - began, 2))
+        say(
+            "round",
+            round=number,
+            replicas=len(replicas),
+            arms=found,
+            seconds=round(time.perf_counter() - began, 2),
+        )
 
 
 def _permission(go: Path, number: int) -> list[int] | None:
@@ -95,14 +112,29 @@ def _permission(go: Path, number: int) -> list[int] | None:
 
 
 def _batched(
-    engine: Engine, job: Job, vocab: dict[str, int], arms: list[int], replicas: list[int], chunk: int, say: Any, number: int
-) -> dict[str, Any]:  # fmt: skip
-    found: dict[str, Any] = {str(a): {"right": "", "tie": "", "nll": [], "context": [], "tokens": [], "counters": {}} for a in arms}
+    engine: Engine,
+    job: Job,
+    vocab: dict[str, int],
+    arms: list[int],
+    replicas: list[int],
+    chunk: int,
+    say: Any,
+    number: int,
+) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        str(a): {"right": "", "tie": "", "nll": [], "context": [], "tokens": [], "counters": {}} for a in arms
+    }
     for start in range(0, len(replicas), chunk):
         bench = Bench(engine, job, vocab, replicas[start : start + chunk])
         for a in arms:
             _add(found[str(a)], ArmRun(bench, job.arms[a], job.kind).run())
-            say("progress", round=number, arm=a, done=min(start + chunk, len(replicas)), right=found[str(a)]["right"].count("1"))
+            say(
+                "progress",
+                round=number,
+                arm=a,
+                done=min(start + chunk, len(replicas)),
+                right=found[str(a)]["right"].count("1"),
+            )
         bench.close()
     return found
 
@@ -114,7 +146,10 @@ def _add(total: dict[str, Any], outcome: Outcome) -> None:
         total["context"] += outcome.context[key]
         total["nll"] += [round(x * 1e6) for x in outcome.nll[key]]
     for label, rows in outcome.tokens:
-        total["tokens"] += [[label, [[t, round(min(gap, 99.0) * 1e6) if gap == gap else -1] for t, gap in row]] for row in rows]
+        total["tokens"] += [
+            [label, [[t, round(min(gap, 99.0) * 1e6) if gap == gap else -1] for t, gap in row]]
+            for row in rows
+        ]
     for name, n in outcome.counters.items():
         total["counters"][name] = total["counters"].get(name, 0) + n
 
