@@ -39,7 +39,8 @@ SCHEMA_VERSION: Final = 1
 SEMANTIC: Final = ("class", "policies", "config", "schedule")
 INDEX: Final = "index.json"
 _MACHINE_STATUS: Final = ("candidate", "confirmed")
-_SAME_CONFIRMATION: Final = ("target", "engine", "device", "kind", "verdict", "thresholds")
+_SAME_CONFIRMATION: Final = ("engine", "device", "kind", "model_digest", "verdict", "thresholds")
+_OF_ONE_RUN: Final = ("case_id", "log", "schema_version", "seconds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +134,11 @@ def merge(old: Case, new: Case) -> Case:
     for key in ("label", "title"):
         merged[key] = new[key] or old[key]
     return merged
+
+
+def confirmation_entry(result: Mapping[str, Any]) -> dict[str, Any]:
+    """A confirmation's result as an entry of ``confirmations``: without times and paths of the one run."""
+    return {key: value for key, value in sorted(result.items()) if key not in _OF_ONE_RUN}
 
 
 def scan_corpus(folder: Path | str) -> tuple[list[Case], list[FuzzkvError]]:

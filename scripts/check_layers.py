@@ -24,7 +24,7 @@ RULES: dict[str, frozenset[str]] = {
     "solver": frozenset({"contract", "machine"}),
     "strategies": frozenset({"contract", "machine", "policies"}),
     "oracles": frozenset({"contract", "machine"}),
-    "replay": frozenset({"contract", "machine", "oracles", "canonical", "files"}),
+    "replay": frozenset({"contract", "machine", "oracles", "canonical", "files", "events"}),
     "events": frozenset(),
     "canonical": frozenset(),
     "files": frozenset(),

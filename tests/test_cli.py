@@ -214,7 +214,7 @@ def test_replay_exit_codes(
 
 def test_corpus_commands(run: Any) -> None:
     path = save_case(
-        make_case(status="confirmed", confirmations=[confirmation(detail="3 of 40")]), "corpus"
+        make_case(status="confirmed", confirmations=[confirmation(reason="3 of 40")]), "corpus"
     ).path
     assert run("corpus", "check").code == 2
     assert run("corpus", "index").code == 0

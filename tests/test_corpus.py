@@ -76,7 +76,7 @@ def test_merging_adds_new_confirmations_once(tmp_path: Path) -> None:
         saved = corpus.save_case(new, tmp_path)
     assert saved.case["status"] == "confirmed" and len(saved.case["confirmations"]) == 1
     gpu = make_case(
-        status="confirmed", confirmations=[confirmation(device="cuda"), confirmation(detail="again")]
+        status="confirmed", confirmations=[confirmation(device="cuda"), confirmation(reason="again")]
     )
     merged = corpus.save_case(gpu, tmp_path).case["confirmations"]
     assert [item.get("device") for item in merged] == [None, "cuda"]
@@ -87,6 +87,11 @@ def test_a_status_that_a_person_set_stays(tmp_path: Path, status: str) -> None:
     corpus.save_case(make_case(status=status), tmp_path)
     saved = corpus.save_case(make_case(status="confirmed", confirmations=[confirmation()]), tmp_path)
     assert saved.case["status"] == status and saved.case["confirmations"]
+
+
+def test_an_entry_has_no_times_or_paths_of_one_run() -> None:
+    entry = corpus.confirmation_entry(confirmation(seconds="3.1", log="/x/worker.log", case_id="fkv-0"))
+    assert entry == confirmation() and corpus.validate(make_case(confirmations=[entry]), "x")
 
 
 def broken_files() -> dict[str, tuple[bytes, str, str]]:

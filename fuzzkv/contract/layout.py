@@ -47,11 +47,11 @@ STORE, LOAD, ABANDONED = 1, 2, 3
 _COLUMNS: tuple[tuple[str, int], ...] = (
     # The clock, the link and the configuration.
     ("NOW", 1), ("LINK_FREE", 1), ("LATE", 1), ("ENFORCE", 1), ("ACTOR", 1), ("EVENT", 1), ("PRIMS", 1),
-    ("STEP_COST", 1), ("PAGE_COST", 1), ("OBJECTIVE", 1), ("MARGIN", 1), ("LEDGER", 1), ("HEADROOM", 1),
+    ("STEP_COST", 1), ("PAGE_COST", 1), ("OBJECTIVE", 1), ("TOLERANCE", 1), ("LEDGER", 1), ("HEADROOM", 1),
     ("SHARE", PAGES + 1), ("QSHARE", PAGES + 1),
     # What the run is judged by.
     ("STEPS", 1), ("LAT_MAX", 1), ("LAT_SUM", 1), ("FREED", 1), ("REMOTE", 1), ("DEMAND", 1),
-    ("V_COUNT", NINV), ("V_EVENT", NINV), ("V_PAGE", NINV), ("V_ACTOR", NINV), ("V_PRIM", NINV),
+    ("V_COUNT", NINV), ("V_EVENT", NINV), ("V_STAMP", NINV), ("V_PAGE", NINV), ("V_ACTOR", NINV), ("V_PRIM", NINV),
     ("ACTED", NK * NPRIM), ("REFUSED", NCLAUSE), ("GOAL", NGOAL),
     # Requests.
     ("R_ACTIVE", NR), ("R_N", NR), ("R_EPOCH", NR), ("R_LOSS", NR), ("R_STEPS", NR),

@@ -34,6 +34,7 @@ from fuzzkv.contract.predicates import (
     check_claim,
     check_conservation,
     check_evidence,
+    check_failed_closed,
     check_fence,
     check_snapshot,
     violate,
@@ -161,6 +162,7 @@ def complete(s: State, g: Bool, j: Int) -> None:
     done(s, loaded, P_END_LOAD, k, p, 0)
     failed = and_(or_(store, load), not_(good))
     done(s, failed, P_FAIL_COPY, NOBODY, p, 0)
+    check_failed_closed(s, unloaded, p, d_dst)
     retire(s, g, j)
     check_conservation(s, g, p)
 

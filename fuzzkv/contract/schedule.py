@@ -65,9 +65,9 @@ def schedule_from_json(policies: tuple[str, ...], rows: list[list[object]]) -> S
 class Config:
     """The machine's size, costs and budgets.
 
-    Frames are counts; costs and the objective are ticks of virtual time; ``ledger`` is the quality budget of one request in
-    permille of its recall, ``headroom`` what a loss must exceed it by to be called a breach (an engine can't resolve less), and
-    ``lossy_share`` the permille of a page's recall that quantising it costs.
+    Frames are counts; costs, the latency objective of a step and the tolerance above it are ticks of virtual time; ``ledger`` is the quality budget of one request in
+    permille of its recall, ``headroom`` what the charges must exceed it by to be called a breach (they are upper bounds, and an
+    engine can't resolve less); ``calibration`` is the version of the charges.
     """
 
     device_frames: int = 12
@@ -75,9 +75,10 @@ class Config:
     step_cost: int = 10
     page_cost: int = 4
     objective: int = 22
-    ledger: int = 150
-    headroom: int = 50
-    lossy_share: int = 200
+    tolerance: int = 7
+    ledger: int = 200
+    headroom: int = 100
+    calibration: int = 1
 
     def as_json(self) -> dict[str, int]:
         """The fields as plain data."""

@@ -22,6 +22,7 @@ KEY = 4
 """Numbers that name a class: mask of the policies, invariant, slot of the actor (-1: nobody), primitive."""
 _FIRST = COLUMNS["V_COUNT"]
 _PAGE, _ACTOR, _PRIM = COLUMNS["V_PAGE"], COLUMNS["V_ACTOR"], COLUMNS["V_PRIM"]
+_WHEN = COLUMNS["V_STAMP"]
 _EVENT, _PRIMS, _GOAL, _ACTED = COLUMNS["EVENT"], COLUMNS["PRIMS"], COLUMNS["GOAL"], COLUMNS["ACTED"]
 
 # Text of the compiled module; replaced by the written-out functions there.
@@ -29,7 +30,7 @@ apply: Any = None
 damage: Any = None
 
 
-def mix(x: int) -> int:
+def mix(x: Any) -> Any:
     """One round of splitmix64: a well mixed 63-bit number for a number."""
     x = np.uint64(x) + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -113,6 +114,39 @@ def acted(s: Any, k: int) -> bool:
         if s[_ACTED + k * NPRIM + i] > 0:
             return True
     return False
+
+
+def shows(template: Any, states: Any, events: Any, length: int, slots: int, top: int, invariant: int, actor: int, primitive: int,
+          worse: int, causes: Any) -> bool:
+    """Whether a schedule shows a conflict of one kind: the set ``top`` breaks the invariant first by this actor's primitive, each of its
+    policies acted, and every proper subset passes.  With ``worse`` the page must end worse than in every subset; none of ``causes``
+    (1 for an invariant) may be broken on that page before (I2: on any page).
+    """
+    s = states[top]
+    s[:] = template
+    run(s, events, length, top)
+    if s[_FIRST + invariant] == 0 or s[_ACTOR + invariant] != actor or s[_PRIM + invariant] != primitive:
+        return False
+    for k in range(slots):
+        if top >> k & 1 and not acted(s, k):
+            return False
+    page = s[_PAGE + invariant]
+    when = s[_WHEN + invariant]
+    for i in range(1, NINV):
+        earlier = s[_WHEN + i] < when or (s[_WHEN + i] == when and i < invariant)
+        if causes[i] == 1 and s[_FIRST + i] > 0 and earlier and (s[_PAGE + i] == page or i == 2):
+            return False
+    worst = damage(s, page)
+    if worse == 1 and worst == 0:
+        return False
+    for sub in range(top):
+        if sub & top == sub:
+            t = states[sub]
+            t[:] = template
+            run(t, events, length, sub)
+            if failed(t) or (worse == 1 and damage(t, page) >= worst):
+                return False
+    return True
 
 
 def search(seed: int, start: int, count: int, slots: int, only: int, template: Any, events: Any, weights: Any, states: Any,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fuzzkv.contract import calibration
 from fuzzkv.contract.layout import CLOSED, COLUMNS, FREE, ND, NH, NP, NPARAM, PAGES, SIZE
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import Config
@@ -15,8 +16,8 @@ def first_state(config: Config, policies: Sequence[Policy], *, enforce: bool = F
     for name, value, least, most in (
         ("device_frames", config.device_frames, 1, ND), ("host_frames", config.host_frames, 0, NH),
         ("step_cost", config.step_cost, 1, 10_000), ("page_cost", config.page_cost, 1, 10_000),
-        ("objective", config.objective, 1, 1_000_000), ("ledger", config.ledger, 0, 1000), ("headroom", config.headroom, 0, 1000),
-        ("lossy_share", config.lossy_share, 0, 1000),
+        ("objective", config.objective, 1, 1_000_000), ("tolerance", config.tolerance, 0, 1_000_000), ("ledger", config.ledger, 0, 1000), ("headroom", config.headroom, 0, 1000),
+        ("calibration", config.calibration, calibration.VERSION, calibration.VERSION),
     ):
         if not least <= value <= most:
             raise UsageError(code="FKV032", value=f"{name}={value}", reason=f"is outside {least} to {most}", cure="Choose one within.")
@@ -25,10 +26,11 @@ def first_state(config: Config, policies: Sequence[Policy], *, enforce: bool = F
     s[c["ENFORCE"]] = int(enforce)
     s[c["ACTOR"]] = -1
     s[c["STEP_COST"]], s[c["PAGE_COST"]] = config.step_cost, config.page_cost
+    s[c["TOLERANCE"]] = config.tolerance
     s[c["OBJECTIVE"]], s[c["LEDGER"]], s[c["HEADROOM"]] = config.objective, config.ledger, config.headroom
     for n in range(1, PAGES + 1):
-        s[c["SHARE"] + n] = 1000 // n
-        s[c["QSHARE"] + n] = config.lossy_share // n
+        s[c["SHARE"] + n] = calibration.ABSENT[n]
+        s[c["QSHARE"] + n] = calibration.INT4[n]
     for name in ("DEV", "HOST"):
         for p in range(NP):
             s[c[name] + p] = -1

@@ -3,7 +3,7 @@
 Source: the production page evictor described in POLICIES.md section 1 ([C][D]: running attention normalised by lifetime, whole pages
 only, start and recent areas protected, ties to the lower index), at level F2 (one page for all layers).  Fidelity [R]: a page leaves through a
 grave on the host, where it can be called back for ``GRACE`` steps of its session, before it is deleted for good; losses are
-charged at the page's share of the session's recall.
+charged as calibrated.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def evict_rule(s: State, k: Int) -> None:
 EVICT = Policy(
     name="evict",
     version="1",
-    parameters={"score_num": 1, "score_den": 1, "min_life": 3, "grace": 2, "quota": 150, "own_link": 2},
+    parameters={"score_num": 1, "score_den": 1, "min_life": 3, "grace": 2, "quota": 200, "own_link": 2},
     rule=evict_rule,
     manifest=Manifest(
         kind="evict",
@@ -99,7 +99,7 @@ EVICT = Policy(
         actions=(
             Action(primitive="begin_store", reversibility="exact", authority_copy="device", recovery_p95=0, quality_budget=0),
             Action(primitive="drop_device", reversibility="exact", authority_copy="host", recovery_p95=12, quality_budget=0),
-            Action(primitive="drop_host", reversibility="irreversible", authority_copy="none", recovery_p95=0, quality_budget=150),
+            Action(primitive="drop_host", reversibility="irreversible", authority_copy="none", recovery_p95=0, quality_budget=200),
         ),
     ),
 )

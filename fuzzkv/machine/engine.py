@@ -1,0 +1,151 @@
+"""The bulk engine: one policy set, compiled once, searched in chunks."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fuzzkv.contract import facts
+from fuzzkv.contract.layout import GOALS, NGOAL, NINV, PRIMITIVES, SIZE
+from fuzzkv.contract.policy import Policy
+from fuzzkv.contract.schedule import Config, Event, Schedule
+from fuzzkv.errors import UsageError
+from fuzzkv.machine import bulk
+from fuzzkv.machine.outcome import ArmOutcome, ending
+from fuzzkv.machine.readers import load_compiled, module_source, python_apply
+from fuzzkv.machine.start import first_state
+
+_BULK = (bulk.mix, bulk.draw, bulk.run, bulk.failed, bulk.acted, bulk.shows, bulk.search)
+_HEADER = """from typing import Any
+import numpy as np
+from fuzzkv.contract.layout import NGOAL, NINV, NP, NPRIM, PAGES
+from fuzzkv.contract.schedule import ACT, ARRIVE, FADE, FAIL, FINISH, LATE, STEP, TICK
+from fuzzkv.machine.bulk import MAX_CLASSES, MAX_EVENTS, _ACTED, _ACTOR, _EVENT, _FIRST, _GOAL, _PAGE, _PRIM, _PRIMS, _WHEN
+"""
+
+
+@dataclass(frozen=True)
+class FoundClass:
+    """A kind of failure that a search met: the smallest failing set, the invariant and the act that broke it.
+
+    ``number`` draws its best schedule again; ``worse`` says that the page's bytes ended up worse than in every proper subset.
+    """
+
+    mask: int
+    invariant: str
+    actor: str | None
+    primitive: str
+    seen: int
+    number: int
+    worse: bool
+
+
+class BulkEngine:
+    """Draws and judges schedules for one policy set, in compiled code (or in Python if a policy is free).
+
+    ``search`` goes on where it stopped, and what it has found so far is in ``classes``.  Deterministic: schedule ``n`` of a seed is
+    always the same one.
+    """
+
+    def __init__(self, policies: Sequence[Policy], config: Config, *, enforce: bool = False, seed: int = 0, only: int = 0) -> None:
+        if not 1 <= len(policies) <= 4:
+            raise UsageError(code="FKV002", value=f"{len(policies)} policies", reason="a set has one to four",
+                             cure="Split the hunt into smaller sets.")
+        self.policies, self.config, self.seed, self.only = tuple(policies), config, seed, only
+        self.names = tuple(policy.name for policy in policies)
+        self.compiled = not any(policy.free for policy in policies)
+        self._search: Any = self._compile() if self.compiled else self._interpret()
+        self._template = np.array(first_state(config, policies, enforce=enforce), dtype=np.int64)
+        self._events = np.zeros((bulk.MAX_EVENTS, 3), dtype=np.int64)
+        self._weights = np.zeros(8, dtype=np.int64)
+        self._states: Any = np.zeros((1 << len(policies), SIZE), dtype=np.int64)
+        self._keys = np.zeros((bulk.MAX_CLASSES, bulk.KEY), dtype=np.int64)
+        self._hits = np.zeros((bulk.MAX_CLASSES, 4), dtype=np.int64)
+        self._totals = np.zeros(4, dtype=np.int64)
+        self._goals = np.zeros(NGOAL, dtype=np.int64)
+        self._rows = np.zeros((4 * bulk.MAX_EVENTS, 3), dtype=np.int64)
+        self._causes = np.zeros(NINV, dtype=np.int64)
+        self._known = 0
+        self.drawn = 0
+
+    def _compile(self) -> Any:
+        rules = [(policy.rule, policy.free) for policy in self.policies]
+        extra = _HEADER + "\n".join("@njit(cache=True)\n" + inspect.getsource(function) for function in _BULK)
+        module = load_compiled(module_source(rules, trace=False, compiled=True, extra=extra), "_".join(self.names))
+        self._run, self._shows = module.run, module.shows
+        return module.search
+
+    def _interpret(self) -> Any:
+        # The same functions, uncompiled, over the written-out Python text.
+        space = dict(vars(bulk))
+        space["apply"] = python_apply(self.policies)
+        space["damage"] = facts.damage
+        exec("\n".join(inspect.getsource(function) for function in _BULK), space)
+        self._run, self._shows = space["run"], space["shows"]
+        return space["search"]
+
+    def search(self, count: int) -> None:
+        """Draw and judge ``count`` more schedules."""
+        with np.errstate(over="ignore"):
+            self._known = self._search(self.seed, self.drawn, count, len(self.policies), self.only, self._template, self._events,
+                                       self._weights, self._states, self._keys, self._hits, self._totals, self._goals)
+        self.drawn += count
+
+    def final_state(self, events: Sequence[Event], mask: int) -> Any:
+        """The state in which a schedule ends for the policies in ``mask`` (an array of ``SIZE`` integers)."""
+        state = self._states[0]
+        state[:] = self._template
+        rows = np.array(events, dtype=np.int64).reshape(-1, 3)
+        self._run(state, rows, len(events), mask)
+        return state
+
+    def outcome(self, events: Sequence[Event], mask: int) -> ArmOutcome:
+        """What a schedule comes to for the policies in ``mask``."""
+        return ending(self.final_state(events, mask).tolist(), self.names)
+
+    def shows(self, events: Sequence[Event], kind: tuple[int, str, str | None, str], worse: bool, causes: Sequence[str]) -> bool:
+        """Whether a schedule shows a conflict of this kind (mask, invariant, actor, primitive); see ``bulk.shows``."""
+        mask, invariant, actor, primitive = kind
+        self._rows[:len(events)] = events
+        self._causes[:] = 0
+        for cause in causes:
+            self._causes[int(cause[1:])] = 1
+        return bool(self._shows(self._template, self._states, self._rows, len(events), len(self.names), mask, int(invariant[1:]),
+                                -1 if actor is None else self.names.index(actor), PRIMITIVES.index(primitive), int(worse), self._causes))
+
+    @property
+    def runs(self) -> int:
+        """Schedules run so far, control arms included."""
+        return int(self._totals[0])
+
+    @property
+    def primitives(self) -> int:
+        """Primitive events so far, control arms included."""
+        return int(self._totals[1])
+
+    @property
+    def goals(self) -> dict[str, int]:
+        """In how many schedules each goal was reached."""
+        return {name: int(self._goals[i]) for i, name in enumerate(GOALS)}
+
+    @property
+    def classes(self) -> list[FoundClass]:
+        """The kinds of failures met so far, in the order in which they were met."""
+        found = []
+        for c in range(self._known):
+            mask, invariant, actor, primitive = (int(x) for x in self._keys[c])
+            found.append(FoundClass(mask, f"I{invariant}", None if actor < 0 else self.names[actor], PRIMITIVES[primitive],
+                                    int(self._hits[c, 0]), int(self._hits[c, 1]), bool(self._hits[c, 3])))
+        return found
+
+    def schedule(self, number: int) -> Schedule:
+        """Draw schedule ``number`` of this seed again."""
+        events = np.zeros((bulk.MAX_EVENTS, 3), dtype=np.int64)
+        with np.errstate(over="ignore"):
+            length = bulk.draw(self.seed, number, len(self.policies), events, self._weights.copy())
+        return Schedule(self.names, tuple((int(op), int(a), int(b)) for op, a, b in events[:length]))
+

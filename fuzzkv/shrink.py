@@ -1,0 +1,208 @@
+"""Shrinking: over the set of policies first, then over events, to a case in which nothing can be left out.
+
+Our own passes are small named objects that know schedules (drop the acts of others, cut runs, end early, make sessions small, times short);
+Hypothesis' shrinker starts from what they leave; in the end every single event is tried once more, so the result is 1-minimal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from hypothesis import HealthCheck, Phase, find, settings
+from hypothesis.database import InMemoryExampleDatabase
+from hypothesis.errors import NoSuchExample
+
+from fuzzkv.contract.invariants import BY_ID
+from fuzzkv.contract.schedule import ACT, ARRIVE, BOUNDS, FADE, LATE, STEP, TICK, Event, Schedule
+from fuzzkv.machine.engine import BulkEngine
+from fuzzkv.oracles.verdict import Finding, Kind, findings, subsets
+from fuzzkv.strategies.schedules import LONGEST, as_choices, schedules
+
+Events = tuple[Event, ...]
+Test = Callable[[Events], bool]
+
+
+def cost(events: Events) -> tuple[int, int, int, Events]:
+    """What shrinking lowers: number of events, then their kinds (time passing is the simplest), then their numbers."""
+    return len(events), sum(op for op, _, _ in events), sum(a + b for _, a, b in events), events
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What a shrunk schedule must still show: this kind of conflict, and these qualities if the first schedule had them."""
+
+    kind: Kind
+    worse: bool
+    consequence: bool
+
+
+@dataclass
+class Shrinker:
+    """Shrinks one schedule for one goal.  ``counts`` tells how often each pass tried and how often it helped."""
+
+    engine: BulkEngine
+    goal: Goal
+    counts: dict[str, list[int]] = field(default_factory=dict)
+
+    def look(self, events: Events) -> Finding | None:
+        """The conflict of the goal's kind that these events show, or ``None``."""
+        mask = self.goal.kind.mask
+        whole = self.engine.outcome(events, mask)
+        if not whole.failed or whole.acted & mask != mask:
+            return None
+        if not any(v.invariant == self.goal.kind.invariant for v in whole.violations):
+            return None
+        arms = {mask: whole}
+        for sub in subsets(mask):
+            arms[sub] = self.engine.outcome(events, sub)
+            if arms[sub].failed:
+                return None
+        for finding in findings(arms, mask):
+            if finding.kind == self.goal.kind:
+                return finding
+        return None
+
+    def interesting(self, events: Events) -> bool:
+        """Whether these events still reach the goal."""
+        kind = self.goal.kind
+        causes = () if self.goal.consequence else BY_ID[kind.invariant].implied_by
+        wanted = (kind.mask, kind.invariant, kind.actor, kind.primitive)
+        return bool(events) and self.engine.shows(events, wanted, self.goal.worse, causes)
+
+    def shrink(self, events: Events) -> Events:
+        """The shrunk events; 1-minimal: without any one event the goal isn't reached."""
+        best = events
+        while True:
+            before = best
+            for pass_ in PASSES:
+                best = self._apply(pass_, best)
+            if best == before:
+                finished = self._hypothesis(best)
+                if finished == best:
+                    return best
+                best = finished
+
+    def _apply(self, pass_: Pass, best: Events) -> Events:
+        tried, helped = self.counts.setdefault(pass_.name, [0, 0])
+        progress = True
+        while progress:
+            progress = False
+            for candidate in pass_.candidates(best, self.goal.kind.mask):
+                tried += 1
+                if cost(candidate) < cost(best) and self.interesting(candidate):
+                    best, progress, helped = candidate, True, helped + 1
+                    break
+        self.counts[pass_.name] = [tried, helped]
+        return best
+
+    def _hypothesis(self, best: Events) -> Events:
+        names = self.engine.names
+        if len(best) > LONGEST:
+            return best
+        database = InMemoryExampleDatabase()
+        key = b"fuzzkv"
+        database.save(key, as_choices(Schedule(names, best)))
+        quiet = settings(database=database, phases=(Phase.reuse, Phase.shrink), max_examples=600, deadline=None, derandomize=False,
+                         suppress_health_check=list(HealthCheck))
+        try:
+            found = find(schedules(names), lambda s: self.interesting(s.events), settings=quiet, database_key=key)
+        except NoSuchExample:
+            return best
+        smaller = cost(found.events) < cost(best)
+        self.counts["hypothesis"] = [1, int(smaller)]
+        return found.events if smaller else best
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One way to make a schedule simpler: proposes candidates, in the order in which they are worth trying."""
+
+    name: str
+    candidates: Callable[[Events, int], Iterator[Events]]
+
+
+def _other_acts(events: Events, mask: int) -> Iterator[Events]:
+    kept = tuple(e for e in events if e[0] != ACT or mask >> e[1] & 1)
+    if kept != events:
+        yield kept
+
+
+def _cut(events: Events, mask: int) -> Iterator[Events]:
+    size = len(events)
+    while size >= 1:
+        for start in range(len(events) - size, -1, -1):
+            yield events[:start] + events[start + size:]
+        size //= 2
+
+
+def _cut_two(events: Events, mask: int) -> Iterator[Events]:
+    # Pairs matter: a session that opens and closes, an act and the time it needs.
+    if len(events) <= 40:
+        for i in range(len(events)):
+            for j in range(i + 1, len(events)):
+                yield events[:i] + events[i + 1:j] + events[j + 1:]
+
+
+def _replace(events: Events, i: int, event: Event) -> Events:
+    return events[:i] + (event,) + events[i + 1:]
+
+
+def _smaller_numbers(events: Events, mask: int) -> Iterator[Events]:
+    for i, (op, a, b) in enumerate(events):
+        low_a, _, low_b, _ = BOUNDS[op]
+        if op in (TICK, LATE):
+            for shorter in sorted({low_a, a // 2, a - 4, a - 1}):
+                if low_a <= shorter < a:
+                    yield _replace(events, i, (op, shorter, b))
+        elif op in (ARRIVE, STEP, FADE):
+            for lower in range(low_b, b):
+                yield _replace(events, i, (op, a, lower))
+            if a > low_a:
+                yield _replace(events, i, (op, low_a, b))
+
+
+def _same_session(events: Events, mask: int) -> Iterator[Events]:
+    # All of session 1 becomes session 0, and all pages move down by one, at once.
+    moved = tuple((op, 0 if op in (ARRIVE, STEP, FADE) else a, b) for op, a, b in events)
+    if moved != events:
+        yield moved
+    for page in range(1, 8):
+        yield tuple((op, a, b - 1 if (op in (STEP, FADE) and b >= page) or (op == ARRIVE and b > page) else b) for op, a, b in events)
+
+
+def _merge_ticks(events: Events, mask: int) -> Iterator[Events]:
+    for i, j in zip(range(len(events)), range(1, len(events)), strict=False):
+        if events[i][0] == TICK == events[j][0] and events[i][1] + events[j][1] <= BOUNDS[TICK][1]:
+            yield events[:i] + ((TICK, events[i][1] + events[j][1], 0),) + events[j + 1:]
+    for i, (op, _, _) in enumerate(events):
+        # A step that only lets time pass is a tick.
+        if op == STEP:
+            yield _replace(events, i, (TICK, 10, 0))
+
+
+PASSES: tuple[Pass, ...] = (
+    Pass("acts of other policies", _other_acts),
+    Pass("runs of events", _cut),
+    Pass("two events", _cut_two),
+    Pass("one session, fewer pages", _same_session),
+    Pass("ticks", _merge_ticks),
+    Pass("smaller numbers", _smaller_numbers),
+)
+"""The passes, in order."""
+
+
+def shrink(engine: BulkEngine, kind: Kind, events: Sequence[Event]) -> tuple[Events, Finding] | None:
+    """Shrink a schedule that shows a conflict of this kind; ``None`` if it doesn't show one.
+
+    Keeps what makes a case worth confirming: bytes that end up worse than in every subset, and being no mere consequence of another violation.
+    """
+    start = tuple(events)
+    first = Shrinker(engine, Goal(kind, False, True)).look(start)
+    if first is None:
+        return None
+    shrinker = Shrinker(engine, Goal(kind, first.worse, first.consequence))
+    small = shrinker.shrink(start)
+    last = shrinker.look(small)
+    assert last is not None
+    return small, last
