@@ -26,6 +26,7 @@ __all__ = [
     "Saved",
     "canonical_bytes",
     "case_id",
+    "confirmation_entry",
     "find_case",
     "find_path",
     "load_case",

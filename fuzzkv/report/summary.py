@@ -52,12 +52,11 @@ def arms_text(case: Case) -> tuple[str, str]:
 
 
 def engine_text(case: Case) -> str:
-    """The verdict of the latest confirmation with its target, or ``"not confirmed"``."""
+    """The verdict word of the latest confirmation, or ``"not confirmed"``."""
     confirmations = case.get("confirmations") or ()
     if not confirmations:
         return "not confirmed"
-    last = confirmations[-1]
-    return f"{last['verdict']} ({str(last['engine']).split()[0]})"
+    return str(confirmations[-1]["verdict"])
 
 
 def invariant_text(case: Case, names: Mapping[str, str]) -> str:
@@ -80,7 +79,7 @@ def case_table(cases: Sequence[Case], names: Mapping[str, str]) -> Table:
     table.add_column("real engine", overflow="fold")
     for case in cases:
         engine = engine_text(case)
-        style = STYLES.get(engine.split(" (")[0], "")
+        style = STYLES.get(engine, "")
         table.add_row(
             Text(str(case["id"]), style="bold"),
             policy_text(case["class"]["policies"]),
