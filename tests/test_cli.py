@@ -277,8 +277,8 @@ def test_signals_end_a_real_process_with_130_and_the_summary(tmp_path: Path, sen
     root = Path(__file__).parents[1]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root) as process:
         assert process.stdout is not None
-        while process.stdout.readline() != "go\n":
-            pass
+        lines = iter(process.stdout.readline, "")
+        assert "go\n" in lines, "the hunt did not start"
         time.sleep(0.05)
         process.send_signal(sent)
         rest = process.stdout.read()
