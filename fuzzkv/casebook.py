@@ -29,7 +29,7 @@ _ACTORS = {"S1": "evict", "S2": "quant"}
 
 _WHAT = {
     "drop_host": "destroys the host copy", "drop_device": "gives up the device copy", "quantise": "rewrites the bytes",
-    "promise": "quotes the page as exact", "condemn": "condemns the page", "step": "makes a reader wait", "end_store": "stores changed bytes",
+    "promise": "quotes the page as exact", "condemn": "condemns the page", "step": "make a reader wait", "end_store": "stores changed bytes",
     "read": "is read",
 }
 _BROKEN = {

@@ -69,6 +69,8 @@ CODES: Final[dict[str, str]] = {
     "FKV070": "counts or a sample that a statistic is not defined for",
     "FKV071": "a thresholds file that is not valid",
     "FKV072": "too few samples for the claim",
+    "FKV073": "two readers of the semantics that disagree on a schedule",
+    "FKV074": "a policy without a kept acceptance at its parameters",
     # verdicts and reports
     "FKV080": "a hunt that reached none of its goals (vacuous)",
     "FKV081": "a report that could not be written",

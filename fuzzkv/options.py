@@ -19,7 +19,7 @@ class HuntOptions:
     ``policies`` in the order given, as names or ``pkg.module:NAME``; ``max_examples`` schedules (None: the
     default budget of the hunt) and ``max_time`` seconds bound the search, not the confirmations;
     ``contract`` ``enforce`` runs the policies through the contract; ``confirm`` replays what was found on a
-    real engine on ``device``; cases go to ``corpus``, reports to ``report_dir``.
+    real engine on ``device``, for ``confirm_time`` seconds in all; cases go to ``corpus``, reports to ``report_dir``.
     """
 
     policies: tuple[str, ...] = ("offload", "quant", "evict")
@@ -28,6 +28,7 @@ class HuntOptions:
     max_time: float | None = None
     contract: ContractMode = "observe"
     confirm: bool = True
+    confirm_time: float = 400.0
     device: str = "cpu"
     corpus: Path = Path("corpus")
     report_dir: Path | None = None

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fuzzkv.contract.layout import COLUMNS, NGOAL, NINV, NP, NPRIM, PAGES
+from fuzzkv.contract.layout import COLUMNS, NCLAUSE, NGOAL, NINV, NP, NPRIM, PAGES
 from fuzzkv.contract.schedule import ACT, ARRIVE, FADE, FAIL, FINISH, LATE, STEP, TICK
 
 MAX_EVENTS = 64
@@ -23,6 +23,7 @@ KEY = 4
 _FIRST = COLUMNS["V_COUNT"]
 _PAGE, _ACTOR, _PRIM = COLUMNS["V_PAGE"], COLUMNS["V_ACTOR"], COLUMNS["V_PRIM"]
 _WHEN = COLUMNS["V_STAMP"]
+_FREED, _NOW, _REFUSED = COLUMNS["FREED"], COLUMNS["NOW"], COLUMNS["REFUSED"]
 _EVENT, _PRIMS, _GOAL, _ACTED = COLUMNS["EVENT"], COLUMNS["PRIMS"], COLUMNS["GOAL"], COLUMNS["ACTED"]
 
 # Text of the compiled module; replaced by the written-out functions there.
@@ -150,14 +151,15 @@ def shows(template: Any, states: Any, events: Any, length: int, slots: int, top:
 
 
 def search(seed: int, start: int, count: int, slots: int, only: int, template: Any, events: Any, weights: Any, states: Any,
-           keys: Any, hits: Any, totals: Any, goals: Any) -> int:
+           keys: Any, hits: Any, totals: Any, goals: Any, refused: Any) -> int:
     """Draw and judge ``count`` schedules from number ``start``; returns how many classes of failures are known now.
 
     ``only`` fixes the mask of the set (0: each schedule draws one of at least two policies, all of them half of the time).  A set that fails is
     run again for all its subsets.  It is a conflict if every proper subset passes and each of its policies acted, else the smallest failing
     subsets are; a class of one policy is a failure of that policy alone, of none a fault of the workload.
     ``keys[c]`` names class ``c``; ``hits[c]`` = (times seen, number of its best schedule, its length, whether its bytes are worse than in every subset).
-    ``totals`` = (schedules run with arms, primitives, schedules that failed, primitives of policies); ``goals`` counts reached goals.
+    ``totals`` = (schedules run with arms, primitives, schedules that failed, capacity freed in quarter frames x ticks, ticks); ``goals``
+    counts reached goals and ``refused`` the contract's refusals by clause, both for the drawn sets.
     """
     full = (1 << slots) - 1
     known = 0
@@ -183,9 +185,13 @@ def search(seed: int, start: int, count: int, slots: int, only: int, template: A
         run(s, events, length, mask)
         totals[0] += 1
         totals[1] += s[_PRIMS]
+        totals[3] += s[_FREED]
+        totals[4] += s[_NOW]
         for i in range(NGOAL):
             if s[_GOAL + i] > 0:
                 goals[i] += 1
+        for i in range(NCLAUSE):
+            refused[i] += s[_REFUSED + i]
         if not failed(s):
             continue
         totals[2] += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fuzzkv.contract import facts
-from fuzzkv.contract.layout import GOALS, NGOAL, NINV, PRIMITIVES, SIZE
+from fuzzkv.contract.layout import CLAUSES, GOALS, NCLAUSE, NGOAL, NINV, PRIMITIVES, SIZE
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import Config, Event, Schedule
 from fuzzkv.errors import UsageError
@@ -22,9 +23,10 @@ from fuzzkv.machine.start import first_state
 _BULK = (bulk.mix, bulk.draw, bulk.run, bulk.failed, bulk.acted, bulk.shows, bulk.search)
 _HEADER = """from typing import Any
 import numpy as np
-from fuzzkv.contract.layout import NGOAL, NINV, NP, NPRIM, PAGES
+from fuzzkv.contract.layout import NCLAUSE, NGOAL, NINV, NP, NPRIM, PAGES
 from fuzzkv.contract.schedule import ACT, ARRIVE, FADE, FAIL, FINISH, LATE, STEP, TICK
 from fuzzkv.machine.bulk import MAX_CLASSES, MAX_EVENTS, _ACTED, _ACTOR, _EVENT, _FIRST, _GOAL, _PAGE, _PRIM, _PRIMS, _WHEN
+from fuzzkv.machine.bulk import _FREED, _NOW, _REFUSED
 """
 
 
@@ -55,22 +57,35 @@ class BulkEngine:
         if not 1 <= len(policies) <= 4:
             raise UsageError(code="FKV002", value=f"{len(policies)} policies", reason="a set has one to four",
                              cure="Split the hunt into smaller sets.")
-        self.policies, self.config, self.seed, self.only = tuple(policies), config, seed, only
+        self.policies, self.config, self.enforce = tuple(policies), config, enforce
         self.names = tuple(policy.name for policy in policies)
         self.compiled = not any(policy.free for policy in policies)
         self._search: Any = self._compile() if self.compiled else self._interpret()
-        self._template = np.array(first_state(config, policies, enforce=enforce), dtype=np.int64)
+        self._reset(seed, only)
+
+    def _reset(self, seed: int, only: int) -> None:
+        policies, enforce = self.policies, self.enforce
+        self.seed, self.only = seed, only
+        self._template = np.array(first_state(self.config, policies, enforce=enforce), dtype=np.int64)
         self._events = np.zeros((bulk.MAX_EVENTS, 3), dtype=np.int64)
         self._weights = np.zeros(8, dtype=np.int64)
         self._states: Any = np.zeros((1 << len(policies), SIZE), dtype=np.int64)
         self._keys = np.zeros((bulk.MAX_CLASSES, bulk.KEY), dtype=np.int64)
         self._hits = np.zeros((bulk.MAX_CLASSES, 4), dtype=np.int64)
-        self._totals = np.zeros(4, dtype=np.int64)
+        self._totals = np.zeros(5, dtype=np.int64)
+        self._refused = np.zeros(NCLAUSE, dtype=np.int64)
         self._goals = np.zeros(NGOAL, dtype=np.int64)
         self._rows = np.zeros((4 * bulk.MAX_EVENTS, 3), dtype=np.int64)
         self._causes = np.zeros(NINV, dtype=np.int64)
         self._known = 0
         self.drawn = 0
+
+    def again(self, *, seed: int, only: int = 0, enforce: bool | None = None) -> BulkEngine:
+        """The same compiled set with nothing searched yet: another seed, one fixed mask, the contract on or off."""
+        other = copy.copy(self)
+        other.enforce = self.enforce if enforce is None else enforce
+        other._reset(seed, only)
+        return other
 
     def _compile(self) -> Any:
         rules = [(policy.rule, policy.free) for policy in self.policies]
@@ -92,7 +107,7 @@ class BulkEngine:
         """Draw and judge ``count`` more schedules."""
         with np.errstate(over="ignore"):
             self._known = self._search(self.seed, self.drawn, count, len(self.policies), self.only, self._template, self._events,
-                                       self._weights, self._states, self._keys, self._hits, self._totals, self._goals)
+                                       self._weights, self._states, self._keys, self._hits, self._totals, self._goals, self._refused)
         self.drawn += count
 
     def final_state(self, events: Sequence[Event], mask: int) -> Any:
@@ -126,6 +141,21 @@ class BulkEngine:
     def primitives(self) -> int:
         """Primitive events so far, control arms included."""
         return int(self._totals[1])
+
+    @property
+    def failing(self) -> int:
+        """Schedules that failed so far."""
+        return int(self._totals[2])
+
+    @property
+    def freed_frames(self) -> float:
+        """Device frames that the drawn sets gave up on average over time (dC)."""
+        return float(self._totals[3]) / max(1.0, 4.0 * float(self._totals[4]))
+
+    @property
+    def refused(self) -> dict[str, int]:
+        """What the contract refused, by clause."""
+        return {clause: int(self._refused[i]) for i, clause in enumerate(CLAUSES) if self._refused[i]}
 
     @property
     def goals(self) -> dict[str, int]:

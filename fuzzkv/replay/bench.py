@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fuzzkv.replay.engine import Engine, Session
-from fuzzkv.replay.script import Job
+from fuzzkv.replay.script import Job, Slot
 from fuzzkv.replay.task import Context, build_context, random_context
 
 _REQUEST_SEED = 1_000_003
@@ -23,32 +23,29 @@ class Bench:
 
     def __init__(self, engine: Engine, job: Job, vocab: Mapping[str, int], replicas: Sequence[int]) -> None:
         self.engine, self.job, self.replicas = engine, job, list(replicas)
-        self.contexts: dict[int, list[Context]] = {}
-        for request, pages in job.sessions().items():
-            seeds = [(job.seed * 4 + request) * _REQUEST_SEED + n for n in self.replicas]
+        self.contexts: dict[Slot, list[Context]] = {}
+        for slot, pages in job.sessions().items():
+            seeds = [((job.seed * 16 + slot[1]) * 4 + slot[0]) * _REQUEST_SEED + n for n in self.replicas]
             if vocab:
-                self.contexts[request] = [build_context(vocab, pages, seed) for seed in seeds]
+                self.contexts[slot] = [build_context(vocab, pages, seed) for seed in seeds]
             else:
-                self.contexts[request] = [random_context(engine.vocabulary, pages, seed) for seed in seeds]
-        self.sessions: dict[int, list[Session]] = {}
-        self._pristine: dict[int, list[Any]] = {}
+                self.contexts[slot] = [random_context(engine.vocabulary, pages, seed) for seed in seeds]
+        self.sessions: dict[Slot, list[Session]] = {}
+        self._pristine: dict[Slot, list[Any]] = {}
 
-    def arrive(self, request: int) -> None:
-        """Open the request's sessions, or set their pages back to the prefilled bytes."""
-        if request not in self.sessions:
-            self.sessions[request] = self.engine.open([c.tokens for c in self.contexts[request]])
-            self._pristine[request] = self.engine.copy_out(self.blocks(request))
+    def arrive(self, slot: Slot) -> None:
+        """Open the sessions of all replicas, or set their pages back to the prefilled bytes."""
+        if slot not in self.sessions:
+            self.sessions[slot] = self.engine.open([c.tokens for c in self.contexts[slot]])
+            self._pristine[slot] = self.engine.copy_out(self.blocks(slot))
         else:
-            self.engine.copy_in(self.blocks(request), self._pristine[request])
-        self.engine.mark(self.blocks(request), absent=False)
+            self.engine.copy_in(self.blocks(slot), self._pristine[slot])
+        self.engine.mark(self.blocks(slot), absent=False)
 
-    def blocks(self, request: int, page: int | None = None) -> list[int]:
-        """Physical blocks of all replicas: of one page, or of every page of the request."""
-        return [
-            b
-            for s in self.sessions[request]
-            for b in (s.blocks if page is None else s.blocks[page : page + 1])
-        ]
+    def blocks(self, slot: Slot, page: int | None = None) -> list[int]:
+        """Physical blocks of all replicas: of one page, or of every page of the session."""
+        sessions = self.sessions[slot]
+        return [b for s in sessions for b in (s.blocks if page is None else s.blocks[page : page + 1])]
 
     def close(self) -> None:
         """Let every session go; their frames are scrubbed."""

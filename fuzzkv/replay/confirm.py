@@ -12,33 +12,25 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from fuzzkv.events import ConfirmProgress, Event
 from fuzzkv.oracles.thresholds import Thresholds
-from fuzzkv.replay.confirmation import Confirmation
+from fuzzkv.replay.confirmation import Confirmation, ReplayProgress
 from fuzzkv.replay.engine import require
 from fuzzkv.replay.process import Worker, WorkerFailed
 from fuzzkv.replay.script import Job, validate
 from fuzzkv.replay.task import SENTENCES
 
+if TYPE_CHECKING:
+    from fuzzkv.replay.judge import Judgement
+
 QUESTIONS_PER_LOOK: Final = 240
 MIN_REPLICAS, MAX_REPLICAS = 8, 96
 EXACT_REPLICAS: Final = 12
 TRIES: Final = 2
-
-
-@dataclass
-class _Run:
-    """What one try has got so far."""
-
-    looks: int
-    judgement: Any = None
-    looks_used: int = 0
-    replicas: int = 0
-    ready: dict[str, Any] = field(default_factory=dict)
+SILENCE_S: Final = 120.0
+"""A worker that says nothing for so long (start-up, or the work between two progress lines) hangs."""
 
 
 def plan_rounds(job: Job, thresholds: Thresholds, questions: int = QUESTIONS_PER_LOOK) -> list[list[int]]:
@@ -56,7 +48,7 @@ def confirm(
     *,
     thresholds: Thresholds,
     log_dir: Path,
-    on_event: Callable[[Event], None] = lambda _: None,
+    on_event: Callable[[ReplayProgress], None] = lambda _: None,
     device: str = "cpu",
     timeout_s: float = 300.0,
     questions: int = QUESTIONS_PER_LOOK,
@@ -65,45 +57,37 @@ def confirm(
     """Replay ``job`` on a real worker and judge it.
 
     ``thresholds`` were registered before the run. ``log_dir`` gets jobs, raw outputs and logs. ``on_event``
-    receives :class:`fuzzkv.events.ConfirmProgress`. ``timeout_s`` limits each of two tries. ``questions``
-    is the least number of paired questions a look adds (quality). ``command`` replaces the worker (for
-    tests).
+    receives raw counts while the replay runs. ``timeout_s`` limits each of two tries; a worker that is
+    silent for two minutes is killed before. ``questions`` is the least number of paired questions a look
+    adds (quality). ``command`` replaces the worker (for tests).
 
-    A worker that hangs or dies twice gives the verdict ``worker-failed``. Raises FKV057 (bad job), FKV050
-    and FKV051 (engine).
+    A worker that hangs or dies twice gives the verdict ``worker-failed``, with the path of its log. Raises
+    FKV057 (bad job), FKV050 and FKV051 (engine).
     """
     validate(job)
     engine = require(device) if command is None else "stub 0"
     began = time.monotonic()
     rounds = plan_rounds(job, thresholds, questions)
-    last = len(job.arms) - 1
-    teams = (
-        {"all": [*range(last + 1)]} if job.kind == "latency" else {"controls": [*range(last)], "set": [last]}
-    )
     failure: WorkerFailed | None = None
-    run = _Run(len(rounds))
+    run = _Run(job, thresholds, rounds, on_event)
     for attempt in range(1, TRIES + 1):
-        run = _Run(len(rounds))
-        workers = []
+        run = _Run(job, thresholds, rounds, on_event)
         try:
-            for name, arms in teams.items():
-                plan = {"job": job.as_dict(), "arms": arms, "rounds": rounds, "device": device}
-                workers.append(Worker(f"{name}-{attempt}", plan, log_dir, command))
-            _drive(job, thresholds, rounds, workers, run, on_event, time.monotonic() + timeout_s)
+            run.start(log_dir, attempt, device, command)
+            run.drive(time.monotonic() + timeout_s)
             failure = None
         except WorkerFailed as e:
             failure = e
         finally:
-            for worker in workers:
-                worker.stop(patience=0.0 if failure else 5.0)
+            run.stop()
         if failure is None or failure.final:
             break
-    judged = run.judgement
+    judged = run.judgement if failure is None else None
     return Confirmation(
         case_id=job.case_id,
         kind=job.kind,
-        verdict="worker-failed" if failure or judged is None else judged.verdict,
-        reason=failure.reason if failure else judged.reason,
+        verdict="worker-failed" if judged is None or judged.verdict is None else judged.verdict,
+        reason=failure.reason if judged is None and failure else judged.reason if judged else "",
         engine=run.ready.get("engine", engine),
         model=run.ready.get("model", ""),
         model_digest=run.ready.get("digest", ""),
@@ -120,67 +104,84 @@ def confirm(
     )
 
 
-def _drive(
-    job: Job,
-    thresholds: Thresholds,
-    rounds: list[list[int]],
-    workers: list[Worker],
-    run: _Run,
-    on_event: Callable[[Event], None],
-    deadline: float,
-) -> None:
-    from fuzzkv.replay.judge import QualityJudge, judge_exact, judge_latency
+class _Run:
+    """One try: its workers, kept in step, and what they have counted so far."""
 
-    judge = QualityJudge(job, thresholds) if job.kind == "quality" else None
-    wanted: Sequence[int] = range(len(job.arms))
-    for number, replicas in enumerate(rounds):
-        for worker in workers:
-            worker.allow(number, wanted)
-        found = _collect(job, workers, number, len(replicas), run, on_event, deadline)
-        run.looks_used, run.replicas = number + 1, run.replicas + len(replicas)
-        if judge is not None:
-            run.judgement = judge.add(found)
-        elif job.kind == "exact":
-            run.judgement = judge_exact(job, found)
-        else:
-            run.judgement = judge_latency(job, thresholds, found)
-        if run.judgement.verdict is not None:
-            return
-        wanted = run.judgement.open_arms
+    def __init__(
+        self,
+        job: Job,
+        thresholds: Thresholds,
+        rounds: list[list[int]],
+        on_event: Callable[[ReplayProgress], None],
+    ) -> None:
+        self.job, self.thresholds, self.rounds, self.on_event = job, thresholds, rounds, on_event
+        self.workers: list[Worker] = []
+        self.ready: dict[str, Any] = {}
+        self.judgement: Judgement | None = None
+        self.looks_used = self.replicas = 0
 
+    def start(self, folder: Path, attempt: int, device: str, command: Sequence[str] | None) -> None:
+        """Spawn the workers."""
+        last = len(self.job.arms) - 1
+        teams = {"controls": [*range(last)], "set": [last]}
+        if self.job.kind == "latency":
+            teams = {"all": [*range(last + 1)]}
+        for name, arms in teams.items():
+            plan = {"job": self.job.as_dict(), "arms": arms, "rounds": self.rounds, "device": device}
+            self.workers.append(Worker(f"{name}-{attempt}", plan, folder, command))
 
-def _collect(
-    job: Job,
-    workers: list[Worker],
-    number: int,
-    total: int,
-    run: _Run,
-    on_event: Callable[[Event], None],
-    deadline: float,
-) -> Mapping[str, Any]:
-    """One round's records of all workers, passing progress on."""
-    found: dict[str, Any] = {}
-    waiting = set(workers)
-    while waiting:
-        for worker in list(waiting):
-            for record in worker.news():
-                if record["type"] == "ready":
-                    run.ready = record
-                elif record["type"] == "round" and record["round"] == number:
-                    found.update(record["arms"])
-                    waiting.discard(worker)
-                elif record["type"] == "progress":
-                    arm = job.arms[record["arm"]].policies
-                    on_event(
-                        ConfirmProgress(
-                            job.case_id, arm, record["done"], total, record["right"], number + 1, run.looks
-                        )
-                    )
-        if time.monotonic() > deadline:
-            worker = next(iter(waiting), workers[0])
-            raise WorkerFailed(
-                f"{worker.name}: FKV053: the worker did not finish in time and was killed", worker.log
-            )
-        if waiting:
-            time.sleep(0.05)
-    return found
+    def stop(self) -> None:
+        """Let the workers end by themselves after a verdict; otherwise kill them at once."""
+        decided = self.judgement is not None and self.judgement.verdict is not None
+        for worker in self.workers:
+            worker.stop(patience=5.0 if decided else 0.0)
+
+    def drive(self, deadline: float) -> None:
+        """Round by round until a verdict."""
+        from fuzzkv.replay.judge import QualityJudge, judge_exact, judge_latency
+
+        quality = QualityJudge(self.job, self.thresholds) if self.job.kind == "quality" else None
+        wanted: Sequence[int] = range(len(self.job.arms))
+        for number, replicas in enumerate(self.rounds):
+            for worker in self.workers:
+                worker.allow(number, wanted)
+            found = self._collect(number, len(replicas), deadline)
+            self.looks_used, self.replicas = number + 1, self.replicas + len(replicas)
+            if quality is not None:
+                self.judgement = quality.add(found)
+            elif self.job.kind == "exact":
+                self.judgement = judge_exact(self.job, found)
+            else:
+                self.judgement = judge_latency(self.job, self.thresholds, found)
+            if self.judgement.verdict is not None:
+                return
+            wanted = self.judgement.open_arms
+
+    def _collect(self, number: int, total: int, deadline: float) -> Mapping[str, Any]:
+        """One round's records of all workers, passing progress on."""
+        found: dict[str, Any] = {}
+        heard = {worker: time.monotonic() for worker in self.workers}
+        while heard:
+            for worker in list(heard):
+                for record in worker.news():
+                    heard[worker] = time.monotonic()
+                    if record["type"] == "ready":
+                        self.ready = record
+                    elif record["type"] == "progress":
+                        self._tell(record, number + 1, total)
+                    elif record["type"] == "round" and record["round"] == number:
+                        found.update(record["arms"])
+                        del heard[worker]
+                        break
+            for worker, since in heard.items():
+                if time.monotonic() > min(deadline, since + SILENCE_S):
+                    said = f"{worker.name}: FKV053: the worker did not answer in time and was killed"
+                    raise WorkerFailed(said, worker.log)
+            if heard:
+                time.sleep(0.05)
+        return found
+
+    def _tell(self, record: Mapping[str, Any], look: int, total: int) -> None:
+        arm = self.job.arms[record["arm"]].policies
+        done, right, looks = record["done"], record["right"], len(self.rounds)
+        self.on_event(ReplayProgress(self.job.case_id, arm, done, total, right, look, looks))

@@ -15,8 +15,9 @@ SCHEMA_VERSION: Final = 1
 
 @dataclass(frozen=True)
 class ReplayProgress:
-    """Raw counts of one arm while a replay runs: ``done`` of ``total`` replicas of this look; ``right`` answers so far (-1: does not
-    apply); ``look`` of ``looks`` planned. The fields are those of :class:`fuzzkv.events.ConfirmProgress`.
+    """Raw counts of one arm while a replay runs: ``done`` of ``total`` replicas of this look; ``right``
+    answers so far (-1: does not apply); ``look`` of ``looks`` planned. The fields are those of
+    :class:`fuzzkv.events.ConfirmProgress`.
     """
 
     case_id: str

@@ -11,7 +11,7 @@ The verbs:
 ``discard_device``  the device copy is given up: the frame is poisoned and the page left out of attention
 ``discard_host``    the host copy is deleted
 ``quantise r p b``  the device copy is quantised in place to ``b`` bits
-``ask r p``         a step of the session with a question about the page
+``ask r p t``       a step of the session with a question about the page, taking ``t`` ticks at least
 ``await r p``       the session blocks until the page's load has come; opens the clock of the next ``ask``
 ``wait - - t``      time passes
 ``finish r``        the session ends; its endpoint pages are audited just before
@@ -30,6 +30,8 @@ from typing import Any, Final, Literal, get_args
 from fuzzkv.errors import UsageError, did_you_mean
 
 Kind = Literal["quality", "latency", "exact"]
+Slot = tuple[int, int]
+"""A session: its request and which arrival of that request it is (0, 1, ...)."""
 
 PAGE_VERBS: Final = frozenset(
     {
@@ -49,6 +51,7 @@ VERBS: Final = PAGE_VERBS | {"arrive", "wait", "finish"}
 MAX_OPS: Final = 10_000
 MAX_REQUESTS: Final = 4
 MAX_PAGES: Final = 8
+MAX_PAGES_OF_ALL: Final = 64
 MAX_TICKS: Final = 1_000_000
 
 
@@ -92,14 +95,19 @@ class Job:
     tick_us: int
     slack_ticks: int
 
-    def sessions(self) -> dict[int, int]:
-        """Pages of every request."""
-        return {op.request: op.arg for op in self.arms[0].script if op.verb == "arrive"}
+    def sessions(self) -> dict[Slot, int]:
+        """Pages of every session: a request that arrives again after its end is another session."""
+        return _sessions(self.arms[0].script)
 
     def endpoints(self) -> tuple[tuple[int, int], ...]:
         """The deciding (request, page) pairs, sorted."""
-        every = ((r, p) for r, n in self.sessions().items() for p in range(n))
+        every = ((r, p) for (r, _), n in self.sessions().items() for p in range(n))
         return tuple(sorted(set(self.endpoint or every)))
+
+    def audited(self) -> tuple[tuple[int, int, int], ...]:
+        """The deciding (request, arrival, page), sorted: every session of an endpoint's request that has the page."""
+        sessions = self.sessions().items()
+        return tuple(sorted((r, k, p) for (r, k), n in sessions for q, p in self.endpoints() if q == r and p < n))
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON data."""
@@ -131,6 +139,27 @@ def job_from_dict(data: Mapping[str, Any]) -> Job:
     return job
 
 
+def parse_script(text: str) -> tuple[Op, ...]:
+    """``"arrive 0 4; store 0 2 5; stored 0 2; wait 3"`` as operations, for examples and tests.
+
+    Raises FKV057 for a line with another number of numbers than its verb takes.
+    """
+    result = []
+    for line in filter(None, map(str.strip, text.split(";"))):
+        verb, *rest = line.split()
+        page = verb in PAGE_VERBS
+        numbers = [int(x) if x.lstrip("-").isdigit() else -1 for x in rest]
+        if verb == "wait":
+            numbers = [-1, -1, *numbers]
+        elif not page:
+            numbers = [*numbers[:1], -1, *numbers[1:]]
+        numbers += [-1] * (3 - len(numbers))
+        if len(numbers) != 3:
+            raise _bad(line, "a line is a verb, then request, page and argument where the verb takes them")
+        result.append(Op(verb, *numbers))
+    return tuple(result)
+
+
 def validate(job: Job) -> None:
     """Refuse a job that can't be run: FKV057 names the arm, the operation's index and what is wrong with
     it."""
@@ -151,13 +180,24 @@ def validate(job: Job) -> None:
     for arm in job.arms:
         if _check_script(arm) != sessions:
             raise _bad(arm.name, "its sessions differ from the control's: all arms need the same requests")
+    if sum(sessions.values()) > MAX_PAGES_OF_ALL:
+        raise _bad(job.case_id, f"its sessions have more than {MAX_PAGES_OF_ALL} pages in all")
     for r, p in job.endpoint:
-        if not 0 <= p < sessions.get(r, 0):
+        if not 0 <= p < max((n for (q, _), n in sessions.items() if q == r), default=0):
             raise _bad(f"endpoint ({r}, {p})", "no session has this page")
 
 
-def _check_script(arm: Arm) -> dict[int, int]:
+def _sessions(script: tuple[Op, ...]) -> dict[Slot, int]:
+    found: dict[Slot, int] = {}
+    for op in script:
+        if op.verb == "arrive":
+            found[op.request, sum(r == op.request for r, _ in found)] = op.arg
+    return found
+
+
+def _check_script(arm: Arm) -> dict[Slot, int]:
     sessions: dict[int, int] = {}
+    ended: set[int] = set()
     if len(arm.script) > MAX_OPS:
         raise _bad(arm.name, f"its script is longer than {MAX_OPS} operations")
     for i, op in enumerate(arm.script):
@@ -165,18 +205,22 @@ def _check_script(arm: Arm) -> dict[int, int]:
         if op.verb not in VERBS:
             raise _bad(where, f"not a verb. {did_you_mean(op.verb, VERBS)}")
         if op.verb == "arrive":
-            if not 0 <= op.request < MAX_REQUESTS or not 1 <= op.arg <= MAX_PAGES or op.request in sessions:
-                raise _bad(where, "a request 0 to 3 arrives once, with 1 to 8 pages")
+            busy = op.request in sessions and op.request not in ended
+            if not 0 <= op.request < MAX_REQUESTS or not 1 <= op.arg <= MAX_PAGES or busy:
+                raise _bad(where, "a request 0 to 3 arrives with 1 to 8 pages, and again only after its end")
             sessions[op.request] = op.arg
+            ended.discard(op.request)
         elif op.verb != "wait" and op.request not in sessions:
             raise _bad(where, "this request has not arrived")
-        if op.verb in PAGE_VERBS and not 0 <= op.page < sessions[op.request]:
+        if op.verb == "finish":
+            ended.add(op.request)
+        if op.verb in PAGE_VERBS and op.request not in ended and not 0 <= op.page < sessions[op.request]:
             raise _bad(where, "the request has no such page")
         if op.verb == "quantise" and not 2 <= op.arg <= 8:
             raise _bad(where, "a page is quantised to 2 to 8 bits")
         if op.verb in ("store", "load", "wait") and not 0 <= op.arg <= MAX_TICKS:
             raise _bad(where, f"a time is 0 to {MAX_TICKS} ticks")
-    return sessions
+    return _sessions(arm.script)
 
 
 def _bad(value: str, reason: str) -> UsageError:

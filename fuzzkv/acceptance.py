@@ -1,0 +1,92 @@
+"""Acceptance: a policy alone, at the parameters it is tuned to, passes its own checks over many schedules and on the engine.
+
+`fuzzkv accept` computes it and keeps it in a file; a hunt looks the file up, and tries every policy alone again on fresh schedules.
+The file also says where the edge is: the next more aggressive value of a tuned parameter, which fails.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from fuzzkv.contract.policy import Policy
+from fuzzkv.contract.schedule import Config
+from fuzzkv.machine.engine import BulkEngine
+from fuzzkv.oracles.statistics import clopper_pearson_upper
+
+SCHEMA_VERSION = 1
+EDGES: Mapping[str, tuple[tuple[str, int], ...]] = {
+    "evict": (("quota", 400), ("own_link", 4)),
+    "offload": (("own_link", 4),),
+    "quant": (("quota", 400),),
+}
+"""More aggressive values that are tried: parameter and value."""
+
+
+@dataclass(frozen=True)
+class Alone:
+    """A policy alone on the model: schedules, in how many it failed, the first failure, and the upper bound of the failure rate."""
+
+    policy: str
+    schedules: int
+    failures: int
+    invariant: str
+    number: int
+    upper: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether it never failed."""
+        return self.failures == 0
+
+
+def try_alone(engine: BulkEngine, policy: str, *, seed: int, schedules: int) -> Alone:
+    """Run one policy of a compiled set alone on many schedules (the empty control beside it)."""
+    slot = engine.names.index(policy)
+    alone = engine.again(seed=seed, only=1 << slot)
+    alone.search(schedules)
+    kinds = [c for c in alone.classes if c.mask == 1 << slot]
+    first = min(kinds, key=lambda c: c.number, default=None)
+    return Alone(policy, schedules, alone.failing, first.invariant if first else "", first.number if first else -1,
+                 clopper_pearson_upper(alone.failing, schedules, 0.05))
+
+
+def edge_of(policy: Policy, config: Config, *, seed: int, schedules: int) -> list[dict[str, Any]]:
+    """The policy with more aggressive parameters, alone: which invariant breaks, and how often."""
+    found = []
+    for name, value in EDGES.get(policy.name, ()):
+        bolder = policy.tuned(**{name: value})
+        engine = BulkEngine((bolder,), config, seed=seed)
+        result = try_alone(engine, policy.name, seed=seed, schedules=schedules)
+        found.append({"parameter": name, "value": value, "failures": result.failures, "invariant": result.invariant, "schedules": schedules})
+    return found
+
+
+def load_acceptance(path: Path | None = None) -> dict[str, Any]:
+    """The kept acceptance file (the shipped one by default); empty if there is none."""
+    source = path if path is not None else Path(str(files("fuzzkv.policies").joinpath("acceptance.json")))
+    return json.loads(source.read_text()) if source.exists() else {"schema_version": SCHEMA_VERSION, "policies": {}}
+
+
+def stands(kept: Mapping[str, Any], policy: Policy) -> bool:
+    """Whether the file holds a passed acceptance for exactly this version and these parameters."""
+    entry = kept["policies"].get(policy.name)
+    return bool(entry) and entry["version"] == policy.version and entry["parameters"] == dict(policy.parameters) and entry["passed"]
+
+
+def accept(policies: Sequence[Policy], config: Config, *, seed: int, schedules: int) -> dict[str, Any]:
+    """Compute the model part of the acceptance of each policy as plain data."""
+    engine = BulkEngine(policies, config, seed=seed)
+    entries = {}
+    for policy in policies:
+        result = try_alone(engine, policy.name, seed=seed, schedules=schedules)
+        entries[policy.name] = {
+            "version": policy.version, "parameters": dict(policy.parameters), "passed": result.passed,
+            "model": {"schedules": schedules, "failures": result.failures, "upper_95": f"{result.upper:.2e}", "seed": seed},
+            "edge": edge_of(policy, config, seed=seed, schedules=min(schedules, 200_000)),
+        }
+    return {"schema_version": SCHEMA_VERSION, "config": config.as_json(), "policies": entries}

@@ -1,0 +1,229 @@
+"""The way of a hunt: accept each policy alone, search, shrink, file, confirm.
+
+What is found is filed at once, so an interrupt or a kill loses nothing; confirmations are added to the filed cases as they come.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fuzzkv import __version__
+from fuzzkv.acceptance import load_acceptance, stands, try_alone
+from fuzzkv.casebook import Recipe, make_case, narrowed
+from fuzzkv.confirming import Confirming, engine_name
+from fuzzkv.contract.policy import Policy
+from fuzzkv.contract.schedule import Config
+from fuzzkv.corpus import save_case, write_index
+from fuzzkv.errors import EXIT_CLEAN, EXIT_CONFLICT, EXIT_ENVIRONMENT, EXIT_INTERRUPTED
+from fuzzkv.events import (
+    AcceptanceDone,
+    CaseFiled,
+    ConflictFound,
+    HuntFinished,
+    HuntStarted,
+    Listener,
+    Outcome,
+    PhaseStarted,
+    Progress,
+    ShrinkStep,
+    WarningRaised,
+    emit,
+)
+from fuzzkv.machine.engine import BulkEngine, FoundClass
+from fuzzkv.options import HuntOptions
+from fuzzkv.oracles.thresholds import default_thresholds
+from fuzzkv.oracles.verdict import Kind, subsets
+from fuzzkv.policies.registry import resolve
+from fuzzkv.shrink import shrink
+
+BUDGET = 2_000_000
+"""Schedules of a hunt, unless told otherwise."""
+ENFORCED = 10
+"""A hunt with the contract enforced looks this many times longer."""
+ALONE = 100_000
+"""Schedules on which each policy is tried alone before a hunt."""
+CHUNK = 50_000
+INTERACTIONS = slice(2, 7)
+"""Goals of which a hunt of several policies must reach one: two policies touched each other."""
+
+
+@dataclass(frozen=True)
+class HuntResult:
+    """What a hunt came to: exit code, the filed cases, the names of policies that failed alone."""
+
+    exit_code: int
+    cases: tuple[dict[str, Any], ...]
+    single_policy: tuple[str, ...]
+    outcome: Outcome
+
+
+@dataclass
+class _Hunt:
+    options: HuntOptions
+    listeners: Sequence[Listener]
+    config: Config = field(default_factory=Config)
+    cases: list[dict[str, Any]] = field(default_factory=list)
+    single: list[str] = field(default_factory=list)
+    engine: BulkEngine | None = None
+    observed: float = 0.0
+    unconfirmed: tuple[str, ...] = ()
+    confirmed: int = 0
+    warned: list[str] = field(default_factory=list)
+
+    def tell(self, event: Any) -> None:
+        emit(self.listeners, event)
+
+    def accept(self, policies: Sequence[Policy]) -> tuple[Policy, ...]:
+        self.tell(PhaseStarted("accept", len(policies), "each policy alone (the first start compiles: about half a minute)"))
+        kept = load_acceptance()
+        engine = BulkEngine(policies, self.config)
+        passed = []
+        schedules = ALONE if engine.compiled else ALONE // 200
+        for policy in policies:
+            alone = try_alone(engine, policy.name, seed=self.options.seed, schedules=schedules)
+            reason = "" if alone.passed else f"breaks {alone.invariant} alone in {alone.failures} of {alone.schedules} schedules"
+            self.tell(AcceptanceDone(policy.name, alone.passed, alone.schedules, reason))
+            if not alone.passed:
+                self.single.append(policy.name)
+                continue
+            passed.append(policy)
+            if not stands(kept, policy):
+                self.tell(WarningRaised("FKV074", f"{policy.name} has no kept acceptance on an engine at these parameters",
+                                        "Run 'fuzzkv accept' to compute and keep it."))
+        if len(passed) == len(policies):
+            self.engine = engine
+        return tuple(passed)
+
+    def search(self, policies: Sequence[Policy]) -> list[FoundClass]:
+        enforce = self.options.contract == "enforce"
+        engine = self.engine or BulkEngine(policies, self.config)
+        total = self.options.max_examples or BUDGET * (ENFORCED if enforce else 1) // (1 if engine.compiled else 1000)
+        if enforce:
+            free = engine.again(seed=self.options.seed)
+            free.search(min(total, 2 * CHUNK if engine.compiled else 200))
+            self.observed = free.freed_frames
+        engine = self.engine = engine.again(seed=self.options.seed, enforce=enforce)
+        self.tell(PhaseStarted("search", total, "schedules of all subsets of two policies and more"))
+        began = time.monotonic()
+        seen: set[tuple[int, str, str | None, str]] = set()
+        chunk = CHUNK if engine.compiled else 50
+        while engine.drawn < total:
+            engine.search(min(chunk, total - engine.drawn))
+            for found in engine.classes:
+                key = (found.mask, found.invariant, found.actor, found.primitive)
+                if key not in seen:
+                    seen.add(key)
+                    names = self._names(found.mask)
+                    length = len(engine.schedule(found.number).events)
+                    self.tell(ConflictFound(names, found.invariant, found.primitive, length, engine.drawn))
+            seconds = max(1e-9, time.monotonic() - began)
+            self.tell(Progress("search", engine.drawn, total, engine.primitives / seconds, engine.runs / seconds, engine.failing, len(seen)))
+            if self.options.max_time is not None and seconds > self.options.max_time:
+                break
+        return engine.classes
+
+    def _names(self, mask: int) -> tuple[str, ...]:
+        assert self.engine is not None
+        return tuple(name for k, name in enumerate(self.engine.names) if mask >> k & 1)
+
+    def shrink_all(self, classes: Sequence[FoundClass], policies: Sequence[Policy]) -> None:
+        """One case a kind: consequences of other violations, and sets whose smaller part has the same kind, are no kinds of their own."""
+        assert self.engine is not None
+        kinds = {(c.mask, c.invariant, c.actor, c.primitive) for c in classes}
+        wanted = [c for c in classes if bin(c.mask).count("1") >= 2
+                  and not any((sub, c.invariant, c.actor, c.primitive) in kinds for sub in subsets(c.mask))]
+        self.tell(PhaseStarted("shrink", len(wanted), "kinds of failures to their shortest schedule"))
+        for step, found in enumerate(wanted, 1):
+            kind = Kind(found.mask, found.invariant, found.actor, found.primitive)
+            schedule = self.engine.schedule(found.number)
+            shrunk = shrink(self.engine, kind, schedule.events)
+            self.tell(Progress("shrink", step, len(wanted), classes=len(self.cases)))
+            if shrunk is None or shrunk[1].consequence:
+                continue
+            self.tell(ShrinkStep(self._names(found.mask), found.invariant, len(schedule.events), len(shrunk[0]), step))
+            chosen, small = narrowed(policies, found.mask, shrunk[0])
+            case = make_case(Recipe(small, chosen, self.config), found.invariant, seed=self.options.seed, schedules=self.engine.drawn)
+            if case is None:
+                self.tell(WarningRaised("FKV073", f"{found.invariant} of {'+'.join(self._names(found.mask))}: the readers disagree on its schedule",
+                                        "Please report this: it is a fault of fuzzkv."))
+                continue
+            self.file(case)
+
+    def file(self, case: dict[str, Any]) -> None:
+        saved = save_case(case, self.options.corpus)
+        self.cases = [old for old in self.cases if old["id"] != case["id"]] + [saved.case]
+        self.tell(CaseFiled(case["id"], str(saved.path), saved.new, saved.case))
+
+    def confirm_all(self) -> None:
+        ranked = sorted(self.cases, key=lambda case: (case["label"] == "", case["label"]))
+        confirming = Confirming(self.listeners, device=self.options.device, seconds=self.options.confirm_time)
+        self.tell(PhaseStarted("confirm", len(ranked), f"on {engine_name()}, with a real language model"))
+        for case in ranked:
+            entry = confirming.run(case)
+            if entry is not None:
+                status = "confirmed" if entry["verdict"] == "confirmed" else case["status"]
+                self.file({**case, "status": status, "confirmations": [entry]})
+        self.confirmed = sum(any(c["verdict"] == "confirmed" for c in case["confirmations"]) for case in self.cases)
+        self.unconfirmed = tuple(case["id"] for case in self.cases if not case["confirmations"])
+
+    def finish(self, began: float, interrupted: bool) -> HuntResult:
+        engine = self.engine
+        if self.cases:
+            write_index(self.options.corpus)
+        outcome, code, text = self._judge(interrupted)
+        self.tell(HuntFinished(
+            outcome, code, time.monotonic() - began, engine.runs if engine else 0, engine.primitives if engine else 0, len(self.cases),
+            self.confirmed, self.unconfirmed, engine.refused if engine else {}, text,
+        ))
+        return HuntResult(code, tuple(self.cases), tuple(self.single), outcome)
+
+    def _judge(self, interrupted: bool) -> tuple[Outcome, int, str]:
+        engine = self.engine
+        if interrupted:
+            return "interrupted", EXIT_INTERRUPTED, "What was found so far is filed."
+        if self.cases:
+            return "conflict", EXIT_CONFLICT, self._capacity()
+        if self.single:
+            alone = ", ".join(self.single)
+            return "failed", EXIT_ENVIRONMENT, f"single-policy: {alone} fails alone, which is no conflict. Mend it first."
+        if engine is not None and len(engine.names) > 1 and self.options.contract == "observe":
+            if not any(list(engine.goals.values())[INTERACTIONS]):
+                return "vacuous", EXIT_ENVIRONMENT, "The policies never touched each other: this hunt shows nothing."
+        return "clean", EXIT_CLEAN, self._capacity()
+
+    def _capacity(self) -> str:
+        if self.options.contract != "enforce" or self.engine is None:
+            return ""
+        freed = self.engine.freed_frames
+        share = 100 * freed / self.observed if self.observed else 0.0
+        return (f"Capacity still freed under the contract (dC): {freed:.2f} device frames on average, {share:.0f} % of the "
+                f"{self.observed:.2f} that the same policies free without it.")
+
+
+def hunt(options: HuntOptions, listeners: Sequence[Listener] = ()) -> HuntResult:
+    """Run a whole hunt.
+
+    Raises ``UsageError`` for bad options; anything that a worker does is a result.  On ``KeyboardInterrupt`` the summary is told and the
+    result has exit code 130.
+    """
+    began = time.monotonic()
+    policies = resolve(options.policies)
+    run = _Hunt(options, listeners)
+    run.tell(HuntStarted(tuple(p.name for p in policies), options.seed, options.contract, engine_name() if options.confirm else "none",
+                         __version__, default_thresholds().digest))
+    interrupted = False
+    try:
+        accepted = run.accept(policies)
+        if accepted:
+            classes = run.search(accepted)
+            run.shrink_all(classes, accepted)
+        if options.confirm and run.cases:
+            run.confirm_all()
+        else:
+            run.unconfirmed = tuple(case["id"] for case in run.cases)
+    except KeyboardInterrupt:
+        interrupted = True
+    return run.finish(began, interrupted)
