@@ -71,6 +71,9 @@ def case_table(cases: Sequence[Case], names: Mapping[str, str]) -> Table:
         box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False, header_style="bold"
     )
     table.add_column("case", no_wrap=True)
+    labelled = any(case.get("label") for case in cases)
+    if labelled:
+        table.add_column("kind", no_wrap=True)
     table.add_column("policies", overflow="fold")
     table.add_column("breaks", overflow="fold")
     table.add_column("events", justify="right")
@@ -82,6 +85,7 @@ def case_table(cases: Sequence[Case], names: Mapping[str, str]) -> Table:
         style = STYLES.get(engine, "")
         table.add_row(
             Text(str(case["id"]), style="bold"),
+            *([str(case.get("label") or "")] if labelled else []),
             policy_text(case["class"]["policies"]),
             invariant_text(case, names),
             str(len(case.get("schedule", ()))),
