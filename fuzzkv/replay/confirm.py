@@ -36,7 +36,7 @@ SILENCE_S: Final = 120.0
 def plan_rounds(job: Job, thresholds: Thresholds, questions: int = QUESTIONS_PER_LOOK) -> list[list[int]]:
     """Replica numbers of every planned look."""
     if job.kind == "quality":
-        each = sum(SENTENCES - (p == 0) for _, p in job.endpoints())
+        each = sum(SENTENCES - (p == 0) for _, _, p in job.audited())
         size, looks = max(MIN_REPLICAS, min(MAX_REPLICAS, math.ceil(questions / each))), thresholds.looks
     else:
         size, looks = (EXACT_REPLICAS if job.kind == "exact" else thresholds.min_requests), 1

@@ -1,8 +1,8 @@
 """Executes one arm's script in real time over a throttled link, and clocks every ``ask``.
 
 The clock of an ask runs from the moment it is asked (or from the ``await`` before it: the demand load
-belongs to the ask) until its tokens are out. ``stored`` and ``loaded`` wait for their copy, so pages are in
-the same state as in the model.
+belongs to the ask) until its tokens are out. An ask takes at least its ticks, which aren't counted.
+``stored`` and ``loaded`` wait for their copy, so pages are in the same state as in the model.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 
 from fuzzkv.replay.bench import Bench
 from fuzzkv.replay.link import ThrottledLink, Transfer
-from fuzzkv.replay.runner import ArmRun
+from fuzzkv.replay.runner import ArmRun, PageKey
 from fuzzkv.replay.script import Arm, Op
 
 ASK_TOKENS: Final = 2
@@ -23,7 +23,7 @@ class TimedArmRun(ArmRun):
     def __init__(self, bench: Bench, arm: Arm, link: ThrottledLink) -> None:
         super().__init__(bench, arm, "latency")
         self.link = link
-        self.flights: dict[tuple[int, int], Transfer] = {}
+        self.flights: dict[PageKey, Transfer] = {}
         self.asked_at: dict[int, float] = {}
         self.latencies: list[int] = []
 
@@ -43,7 +43,7 @@ class TimedArmRun(ArmRun):
 
     def fail(self, op: Op) -> None:
         super().fail(op)
-        if flight := self.flights.get((op.request, op.page)):
+        if flight := self.flights.get(self.key(op)):
             flight.failed = True
 
     def block(self, op: Op) -> None:
@@ -55,31 +55,33 @@ class TimedArmRun(ArmRun):
 
     def ask(self, op: Op) -> None:
         self.link.poll()
-        began = self.asked_at.pop(op.request, self.link.clock())
-        session = self.bench.sessions[op.request][0]
-        cue = self.bench.contexts[op.request][0].questions[op.page][0].cue
-        self.engine.decode([(session, cue)], ASK_TOKENS)
+        step = self.link.clock()
+        began = self.asked_at.pop(op.request, step)
+        session, context = self._replicas(self.open[op.request])[0]
+        self.engine.decode([(session, context.questions[op.page][0].cue)], ASK_TOKENS)
         self.latencies.append(round((self.link.clock() - began) * 1e6))
-        self.link.poll()
+        self.link.until(step + max(op.arg, 0) * self.link.tick)
 
     def audit(self, request: int) -> None:
         """Latency replays ask nothing after the script."""
+        self.asked_at.pop(request, None)
 
     def _begin(self, op: Op, *, load: bool) -> None:
-        page = self.pages[op.request, op.page]
+        key = self.key(op)
+        page = self.pages[self.key(op)]
 
         def deliver() -> None:
-            if op.request not in self.open or page.failed:
+            if self.open.get(op.request) != key[:2] or page.failed:
                 return
             if load:
-                self._arrive(op.request, op.page, page)
+                self._arrive(key, page)
             else:
-                page.host = self.engine.copy_out(self.bench.blocks(op.request, op.page))
+                page.host = self.engine.copy_out(self.blocks(key))
 
-        self.flights[op.request, op.page] = self.link.begin((op.request, op.page), op.arg, deliver, load=load)
+        self.flights[key] = self.link.begin(op.arg, deliver)
 
     def _finish(self, op: Op) -> None:
-        if flight := self.flights.pop((op.request, op.page), None):
+        if flight := self.flights.pop(self.key(op), None):
             self.link.finish(flight)
-            page = self.pages[op.request, op.page]
+            page = self.pages[self.key(op)]
             page.flight, page.failed = "", False

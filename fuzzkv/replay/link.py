@@ -18,8 +18,6 @@ class Transfer:
     """A copy on the link: ``end`` in seconds of the clock, ``deliver`` moves the bytes unless it
     ``failed``."""
 
-    key: tuple[int, int]
-    load: bool
     end: float
     deliver: Callable[[], None]
     failed: bool = False
@@ -41,10 +39,10 @@ class ThrottledLink:
         self._queue: deque[Transfer] = deque()
         self._free = 0.0
 
-    def begin(self, key: tuple[int, int], ticks: int, deliver: Callable[[], None], *, load: bool) -> Transfer:
+    def begin(self, ticks: int, deliver: Callable[[], None]) -> Transfer:
         """Put a copy on the link."""
         self._free = max(self._free, self.clock()) + ticks * self.tick
-        transfer = Transfer(key, load, self._free, deliver)
+        transfer = Transfer(self._free, deliver)
         self._queue.append(transfer)
         return transfer
 

@@ -13,14 +13,19 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fuzzkv.replay.bench import Bench
-from fuzzkv.replay.engine import Scored
-from fuzzkv.replay.script import Arm, Op
+from fuzzkv.replay.engine import Scored, Session
+from fuzzkv.replay.script import Arm, Op, Slot
+from fuzzkv.replay.task import Context
 
 NLL_CAP: Final = 25.0
 """Nats per token; also what NaN logprobs (poison was read) count as."""
 TIE: Final = 1e-4
 """Logprob difference in nats below which two tokens are tied."""
 GREEDY_TOKENS: Final = 8
+
+
+PageKey = tuple[int, int, int]
+"""Request, which arrival of it, page."""
 
 
 @dataclass
@@ -36,24 +41,25 @@ class Page:
 
 @dataclass
 class Outcome:
-    """One arm's results on one bench. Keys are (request, page); the order inside is replicas, then
+    """One arm's results on one bench. The order inside is replicas, then
     questions."""
 
-    right: dict[tuple[int, int], list[bool]] = field(default_factory=dict)
-    nll: dict[tuple[int, int], list[float]] = field(default_factory=dict)
-    tie: dict[tuple[int, int], list[bool]] = field(default_factory=dict)
-    context: dict[tuple[int, int], list[int]] = field(default_factory=dict)
+    right: dict[PageKey, list[bool]] = field(default_factory=dict)
+    nll: dict[PageKey, list[float]] = field(default_factory=dict)
+    tie: dict[PageKey, list[bool]] = field(default_factory=dict)
+    context: dict[PageKey, list[int]] = field(default_factory=dict)
     tokens: list[tuple[str, list[list[tuple[int, float]]]]] = field(default_factory=list)
     counters: Counter[str] = field(default_factory=Counter)
 
 
 class ArmRun:
-    """One arm on one bench. :meth:`run` returns its outcome; page state is per (request, page)."""
+    """One arm on one bench. :meth:`run` returns its outcome; page state is per session and page."""
 
     def __init__(self, bench: Bench, arm: Arm, kind: str) -> None:
         self.bench, self.arm, self.kind, self.engine = bench, arm, kind, bench.engine
-        self.pages: dict[tuple[int, int], Page] = {}
-        self.open: set[int] = set()
+        self.pages: dict[PageKey, Page] = {}
+        self.open: dict[int, Slot] = {}
+        self.arrivals: Counter[int] = Counter()
         self.out = Outcome()
 
     def run(self) -> Outcome:
@@ -68,34 +74,44 @@ class ArmRun:
     def do(self, op: Op) -> None:
         """Execute one operation. What concerns an ended session does nothing."""
         if op.verb == "arrive":
-            self.bench.arrive(op.request)
-            self.open.add(op.request)
-            self.pages.update({(op.request, p): Page() for p in range(op.arg)})
+            slot = (op.request, self.arrivals[op.request])
+            self.arrivals[op.request] += 1
+            self.bench.arrive(slot)
+            self.open[op.request] = slot
+            self.pages.update({(*slot, p): Page() for p in range(op.arg)})
         elif op.verb == "wait":
             self.wait(op.arg)
         elif op.request in self.open:
             if op.verb == "finish":
                 self.audit(op.request)
-                self.open.discard(op.request)
+                del self.open[op.request]
             else:
                 getattr(self, op.verb if op.verb != "await" else "block")(op)
+
+    def key(self, op: Op) -> PageKey:
+        """The page that an operation on an open session means."""
+        return (*self.open[op.request], op.page)
+
+    def blocks(self, key: PageKey) -> list[int]:
+        """Physical blocks of a page, of all replicas."""
+        return self.bench.blocks(key[:2], key[2])
 
     # -- copies ------------------------------------------------------------------------------------------
 
     def store(self, op: Op) -> None:
         """A device-to-host copy begins."""
-        page = self.pages[op.request, op.page]
+        page = self.pages[self.key(op)]
         page.flight, page.failed = "store", False
 
     def stored(self, op: Op) -> None:
         """It ends: the bytes that are on the device now become the host copy."""
-        page = self.pages[op.request, op.page]
+        page = self.pages[self.key(op)]
         if self._ends(page, "store"):
-            page.host = self.engine.copy_out(self.bench.blocks(op.request, op.page))
+            page.host = self.engine.copy_out(self.blocks(self.key(op)))
 
     def load(self, op: Op) -> None:
         """A host-to-device copy begins; without a host copy it never will deliver anything."""
-        page = self.pages[op.request, op.page]
+        page = self.pages[self.key(op)]
         page.flight, page.failed, page.early = "load", False, False
         if page.host is None:
             page.failed = True
@@ -103,22 +119,22 @@ class ArmRun:
 
     def loaded(self, op: Op) -> None:
         """It ends: the host's bytes are on the device, and the page is read again."""
-        page = self.pages[op.request, op.page]
+        page = self.pages[self.key(op)]
         if page.early:
             page.early = False
         elif self._ends(page, "load"):
-            self._arrive(op.request, op.page, page)
+            self._arrive(self.key(op), page)
 
     def block(self, op: Op) -> None:
         """The session waits for a load in flight, so it ends here."""
-        page = self.pages[op.request, op.page]
+        page = self.pages[self.key(op)]
         if page.flight == "load":
             self.loaded(op)
             page.early = True
 
     def fail(self, op: Op) -> None:
         """The copy in flight delivers nothing."""
-        self.pages[op.request, op.page].failed = True
+        self.pages[self.key(op)].failed = True
         self.out.counters["failed_copies"] += 1
 
     def _ends(self, page: Page, kind: str) -> bool:
@@ -127,11 +143,11 @@ class ArmRun:
         page.flight, page.failed = "", False
         return delivers
 
-    def _arrive(self, request: int, number: int, page: Page) -> None:
+    def _arrive(self, key: PageKey, page: Page) -> None:
         if page.host is None:  # deleted while the load was in flight
             self.out.counters["lost_loads"] += 1
             return
-        blocks = self.bench.blocks(request, number)
+        blocks = self.blocks(key)
         self.engine.copy_in(blocks, page.host)
         self.engine.mark(blocks, absent=False)
         page.resident = True
@@ -140,19 +156,19 @@ class ArmRun:
 
     def discard_device(self, op: Op) -> None:
         """The frame is poisoned, and the page is left out of attention."""
-        blocks = self.bench.blocks(op.request, op.page)
+        blocks = self.blocks(self.key(op))
         self.engine.poison(blocks)
         self.engine.mark(blocks, absent=True)
-        self.pages[op.request, op.page].resident = False
+        self.pages[self.key(op)].resident = False
 
     def discard_host(self, op: Op) -> None:
         """The host copy is deleted."""
-        self.pages[op.request, op.page].host = None
+        self.pages[self.key(op)].host = None
 
     def quantise(self, op: Op) -> None:
         """The device copy is quantised in place; a page that isn't there is left alone."""
-        if self.pages[op.request, op.page].resident:
-            self.engine.quantise(self.bench.blocks(op.request, op.page), op.arg)
+        if self.pages[self.key(op)].resident:
+            self.engine.quantise(self.blocks(self.key(op)), op.arg)
         else:
             self.out.counters["idle_quantisations"] += 1
 
@@ -164,51 +180,54 @@ class ArmRun:
     def ask(self, op: Op) -> None:
         """A step of the session about this page."""
         if self.kind == "exact":
-            self._decode(f"ask {op.request} {op.page}", op.request, op.page)
+            self._decode("ask", self.key(op))
         else:
             which = self.out.counters["asks"]
-            scored = self._score(op.request, op.page, which)
+            scored = self._score(self.key(op), which)
             self.out.counters["asks"] += 1
             self.out.counters["asked"] += len(scored)
             self.out.counters["asked_right"] += sum(_right(s) for s in scored)
 
     def audit(self, request: int) -> None:
         """The questions of every endpoint page of this session."""
-        pages = [p for r, p in self.bench.job.endpoints() if r == request]
-        self.out.counters["absent_at_audit"] += sum(not self.pages[request, p].resident for p in pages)
+        keys = [k for k in self.bench.job.audited() if k[:2] == self.open[request]]
+        self.out.counters["absent_at_audit"] += sum(not self.pages[k].resident for k in keys)
         if self.kind == "exact":
-            for p in pages:
-                self._decode(f"audit {request} {p}", request, p)
+            for k in keys:
+                self._decode("audit", k)
             return
-        for p, answers in self._score_pages(request, pages).items():
-            self.out.right[request, p] = [_right(a) for a in answers]
-            self.out.nll[request, p] = [_nll(a) for a in answers]
-            self.out.tie[request, p] = [_tied(a) for a in answers]
+        for k, answers in self._score_pages(self.open[request], keys).items():
+            self.out.right[k] = [_right(a) for a in answers]
+            self.out.nll[k] = [_nll(a) for a in answers]
+            self.out.tie[k] = [_tied(a) for a in answers]
             each = len(answers) // len(self.bench.replicas)
-            self.out.context[request, p] = [n for n in self.bench.replicas for _ in range(each)]
+            self.out.context[k] = [n for n in self.bench.replicas for _ in range(each)]
 
-    def _score_pages(self, request: int, pages: list[int]) -> dict[int, list[tuple[Scored, ...]]]:
-        sessions, contexts = self.bench.sessions[request], self.bench.contexts[request]
+    def _score_pages(self, slot: Slot, keys: list[PageKey]) -> dict[PageKey, list[tuple[Scored, ...]]]:
         prompts = [
-            (p, (session, q.cue, q.gold))
-            for session, context in zip(sessions, contexts, strict=True)
-            for p in pages
-            for q in context.questions[p]
+            (k, (session, q.cue, q.gold))
+            for session, context in self._replicas(slot)
+            for k in keys
+            for q in context.questions[k[2]]
         ]
-        answers: dict[int, list[tuple[Scored, ...]]] = {p: [] for p in pages}
-        for (p, _), scored in zip(prompts, self.engine.score([x for _, x in prompts]), strict=True):
-            answers[p].append(scored)
+        answers: dict[PageKey, list[tuple[Scored, ...]]] = {k: [] for k in keys}
+        for (k, _), scored in zip(prompts, self.engine.score([x for _, x in prompts]), strict=True):
+            answers[k].append(scored)
         return answers
 
-    def _score(self, request: int, page: int, which: int) -> list[tuple[Scored, ...]]:
-        pairs = zip(self.bench.sessions[request], self.bench.contexts[request], strict=True)
-        questions = [(s, c.questions[page][which % len(c.questions[page])]) for s, c in pairs]
-        return self.engine.score([(s, q.cue, q.gold) for s, q in questions])
+    def _score(self, key: PageKey, which: int) -> list[tuple[Scored, ...]]:
+        asked = [(s, c.questions[key[2]]) for s, c in self._replicas(key[:2])]
+        return self.engine.score(
+            [(s, q[which % len(q)].cue, q[which % len(q)].gold) for s, q in asked],
+        )
 
-    def _decode(self, label: str, request: int, page: int) -> None:
-        pairs = zip(self.bench.sessions[request], self.bench.contexts[request], strict=True)
-        prompts = [(s, c.questions[page][0].cue) for s, c in pairs]
+    def _decode(self, verb: str, key: PageKey) -> None:
+        prompts = [(s, c.questions[key[2]][0].cue) for s, c in self._replicas(key[:2])]
+        label = " ".join(map(str, (verb, *key)))
         self.out.tokens.append((label, self.engine.decode(prompts, GREEDY_TOKENS)))
+
+    def _replicas(self, slot: Slot) -> list[tuple[Session, Context]]:
+        return list(zip(self.bench.sessions[slot], self.bench.contexts[slot], strict=True))
 
 
 def _right(answer: tuple[Scored, ...]) -> bool:

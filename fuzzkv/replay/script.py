@@ -105,9 +105,12 @@ class Job:
         return tuple(sorted(set(self.endpoint or every)))
 
     def audited(self) -> tuple[tuple[int, int, int], ...]:
-        """The deciding (request, arrival, page), sorted: every session of an endpoint's request that has the page."""
+        """The deciding (request, arrival, page), sorted: every session of an endpoint's request that has
+        the page."""
         sessions = self.sessions().items()
-        return tuple(sorted((r, k, p) for (r, k), n in sessions for q, p in self.endpoints() if q == r and p < n))
+        return tuple(
+            sorted((r, k, p) for (r, k), n in sessions for q, p in self.endpoints() if q == r and p < n)
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON data."""

@@ -1,9 +1,10 @@
 """``python -m fuzzkv.replay.selfcheck [quality|exact|latency ...] [--device cpu|cuda] [--logs FOLDER]``
 
-Three hand-made cases whose outcome is known, run end to end on a real worker: the whole check of an engine or a GPU
-machine in one command. Each must be ``confirmed``: an offload and an eviction that are harmless alone and lose a page
-together (once by answers, once by tokens), and two policies that share a link and together break the P99 objective.
-Prints one canonical JSON line a case; exit status 0 if all were confirmed, else 1.
+Three hand-made cases whose outcome is known, run end to end on a real worker: the whole check of an engine
+or a GPU machine in one command. Each must be ``confirmed``: an offload and an eviction that are harmless
+alone and lose a page together (once by answers, once by tokens), and two policies that share a link and
+together break the P99 objective. Prints one canonical JSON line a case; exit status 0 if all were
+confirmed, else 1.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ _STEPS: Final = "ask 0 1; ask 0 3; ask 0 0; wait 1; ask 0 1"
 
 
 def lost_page(kind: Kind) -> Job:
-    """Offload moves a page to the host; the evictor deletes a host copy. Together they delete the last one."""
+    """Offload moves a page to the host; the evictor deletes a host copy. Together they delete the last
+    one."""
     scripts = {
         "": f"{_OPEN}; ask 0 1; finish 0",
         "offload": f"{_AWAY}; {_BACK}",
@@ -37,7 +39,8 @@ def lost_page(kind: Kind) -> Job:
 
 
 def shared_link() -> Job:
-    """Offload must bring a page back on demand; a prefetcher fills the link. Each alone meets the objective."""
+    """Offload must bring a page back on demand; a prefetcher fills the link. Each alone meets the
+    objective."""
     fill = "store 0 1 12; store 0 3 12"
     back = "load 0 2 4; await 0 2; loaded 0 2; ask 0 2"
     scripts = {

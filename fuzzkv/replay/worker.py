@@ -163,8 +163,8 @@ def _timed(engine: Engine, job: Job, arms: list[int], replicas: list[int], say: 
     link = ThrottledLink(job.tick_us / 1e6)
     for i, replica in enumerate([*replicas[:1] * WARM_UP, *replicas]):
         bench = Bench(engine, job, {}, [replica])
-        for request in bench.contexts:
-            bench.arrive(request)
+        for slot in bench.contexts:
+            bench.arrive(slot)
         for turn in range(len(arms)):
             a = arms[(turn + i) % len(arms)]
             run = TimedArmRun(bench, job.arms[a], link)

@@ -19,8 +19,8 @@ class Clock:
 def test_first_in_first_out_and_background_delays_demand() -> None:
     clock, got = Clock(), []
     link = ThrottledLink(0.001, clock=clock, sleep=clock.sleep)
-    link.begin((0, 1), 10, lambda: got.append("store"), load=False)
-    demand = link.begin((0, 2), 5, lambda: got.append("load"), load=True)
+    link.begin(10, lambda: got.append("store"))
+    demand = link.begin(5, lambda: got.append("load"))
     link.finish(demand)
     assert got == ["store", "load"]
     assert 0.015 <= clock.now < 0.0155
@@ -29,7 +29,7 @@ def test_first_in_first_out_and_background_delays_demand() -> None:
 def test_a_failed_copy_takes_its_time_and_delivers_nothing() -> None:
     clock, got = Clock(), []
     link = ThrottledLink(0.001, clock=clock, sleep=clock.sleep)
-    copy = link.begin((0, 1), 4, lambda: got.append(1), load=True)
+    copy = link.begin(4, lambda: got.append(1))
     copy.failed = True
     link.until(0.003)
     assert not copy.done
@@ -40,7 +40,7 @@ def test_a_failed_copy_takes_its_time_and_delivers_nothing() -> None:
 def test_drain_forgets() -> None:
     clock, got = Clock(), []
     link = ThrottledLink(0.001, clock=clock, sleep=clock.sleep)
-    link.begin((0, 1), 4, lambda: got.append(1), load=True)
+    link.begin(4, lambda: got.append(1))
     link.drain()
     link.until(1.0)
     assert not got

@@ -100,6 +100,22 @@ def test_an_ended_session_is_audited_then_and_left_alone(run: Any) -> None:
     assert dict(early.tokens) == dict(control.tokens)
 
 
+def test_a_request_that_arrives_again_is_another_session(tiny: Any) -> None:
+    from fuzzkv.replay.bench import Bench
+    from fuzzkv.replay.runner import ArmRun
+
+    once = "arrive 0 3; finish 0; arrive 0 2"
+    made = job(
+        "exact", {"": once, "a": "arrive 0 3; discard_device 0 1; finish 0; arrive 0 2"}, ((0, 1), (0, 2))
+    )
+    assert made.audited() == ((0, 0, 1), (0, 0, 2), (0, 1, 1))
+    bench = Bench(tiny, made, {}, [0])
+    control, hurt = (dict(ArmRun(bench, arm, "exact").run().tokens) for arm in made.arms)
+    bench.close()
+    assert control["audit 0 0 1"] != control["audit 0 1 1"] and control["audit 0 1 1"] == hurt["audit 0 1 1"]
+    assert control["audit 0 0 2"] != hurt["audit 0 0 2"], "the page was still read"
+
+
 def test_quality_outcomes(tiny: Any) -> None:
     """An audit's answers, NLL and contexts line up, and NaN is never right."""
     from dataclasses import replace
@@ -110,15 +126,15 @@ def test_quality_outcomes(tiny: Any) -> None:
     made = job("quality", {"": "arrive 0 2", "a": "arrive 0 2; store 0 1 1; discard_device 0 1; stored 0 1; "
                            "load 0 1 1; loaded 0 1; ask 0 0"})  # fmt: skip
     bench = Bench(tiny, made, {}, [0, 1])
-    for i, context in enumerate(bench.contexts[0]):
+    for i, context in enumerate(bench.contexts[0, 0]):
         pages = tuple(tuple(replace(q, gold=(5, 6)) for q in page) for page in context.questions)
-        bench.contexts[0][i] = replace(context, questions=pages)
+        bench.contexts[0, 0][i] = replace(context, questions=pages)
     control = ArmRun(bench, made.arms[0], "quality").run()
     garbage = ArmRun(bench, made.arms[1], "quality").run()
     bench.close()
-    assert control.context == {(0, 0): [0, 1], (0, 1): [0, 1]}
+    assert control.context == {(0, 0, 0): [0, 1], (0, 0, 1): [0, 1]}
     assert all(0 <= x < NLL_CAP for row in control.nll.values() for x in row)
-    assert garbage.nll[0, 1] == [NLL_CAP, NLL_CAP] and garbage.right[0, 1] == [False, False]
+    assert garbage.nll[0, 0, 1] == [NLL_CAP, NLL_CAP] and garbage.right[0, 0, 1] == [False, False]
     assert garbage.counters["asked"] == 2
 
 
@@ -135,13 +151,13 @@ def test_latency_counts_the_demand_load_and_what_delays_it(tiny: Any) -> None:
         "a+b": f"{away}; load 0 1 40; wait 45; loaded 0 1; ask 0 1",
     })  # fmt: skip
     bench = Bench(tiny, made, {}, [0])
-    bench.arrive(0)
+    bench.arrive((0, 0))
     found = []
     for arm in made.arms:
         timed = TimedArmRun(bench, arm, ThrottledLink(0.001))
         timed.run()
         found.append(timed.latencies)
-        assert timed.pages[0, 1].resident
+        assert timed.pages[0, 0, 1].resident
     bench.close()
     assert len(found[0]) == 2
     assert found[1][0] >= 40_000 and found[2][0] >= 100_000

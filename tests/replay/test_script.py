@@ -30,7 +30,7 @@ def test_endpoints_default_to_every_page() -> None:
     [
         ("arrive 0 3; discard 0 1", "Did you mean 'discard_"),
         ("arrive 0 9", "1 to 8 pages"),
-        ("arrive 0 3; arrive 0 3", "arrives once"),
+        ("arrive 0 3; arrive 0 3", "only after its end"),
         ("ask 0 1; arrive 0 3", "has not arrived"),
         ("arrive 0 3; ask 0 3", "no such page"),
         ("arrive 0 3; quantise 0 1 9", "2 to 8 bits"),
