@@ -19,7 +19,8 @@ class HuntOptions:
     ``policies`` in the order given, as names or ``pkg.module:NAME``; ``max_examples`` schedules (None: the
     default budget of the hunt) and ``max_time`` seconds bound the search, not the confirmations;
     ``contract`` ``enforce`` runs the policies through the contract; ``confirm`` replays what was found on a
-    real engine on ``device``, for ``confirm_time`` seconds in all; cases go to ``corpus``, reports to ``report_dir``.
+    real engine on ``device``, for ``confirm_time`` seconds in all; cases go to ``corpus``, reports to
+    ``report_dir``.
     """
 
     policies: tuple[str, ...] = ("offload", "quant", "evict")
@@ -55,14 +56,14 @@ def parse_policies(text: str) -> tuple[str, ...]:
     return names
 
 
-def parse_seconds(text: str) -> float:
+def parse_seconds(text: str, option: str = "--max-time") -> float:
     """``"90"``, ``"90s"``, ``"1.5m"`` or ``"2h"`` to seconds. FKV030 for anything else, or zero."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
     seconds = float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]] if match else 0.0
     if seconds <= 0:
         raise UsageError(
             code="FKV030",
-            value=f"--max-time {text!r}",
+            value=f"{option} {text!r}",
             reason="it is not a positive time",
             cure="Write seconds, or a number with s, m or h, such as 90s or 10m.",
         )

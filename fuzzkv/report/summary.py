@@ -66,7 +66,7 @@ def invariant_text(case: Case, names: Mapping[str, str]) -> str:
 
 
 def case_table(cases: Sequence[Case], names: Mapping[str, str]) -> Table:
-    """One row a case, sorted as given."""
+    """One row a case, sorted as given. The whole set fails in each, unless its row says otherwise."""
     table = Table(
         box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False, header_style="bold"
     )
@@ -77,19 +77,19 @@ def case_table(cases: Sequence[Case], names: Mapping[str, str]) -> Table:
     table.add_column("policies", overflow="fold")
     table.add_column("breaks", overflow="fold")
     table.add_column("events", justify="right")
-    table.add_column("together", overflow="fold")
     table.add_column("controls", overflow="fold")
     table.add_column("real engine", overflow="fold")
     for case in cases:
         engine = engine_text(case)
         style = STYLES.get(engine, "")
+        together, controls = arms_text(case)
         table.add_row(
             Text(str(case["id"]), style="bold"),
             *([str(case.get("label") or "")] if labelled else []),
             policy_text(case["class"]["policies"]),
             invariant_text(case, names),
             str(len(case.get("schedule", ()))),
-            *arms_text(case),
+            controls if together == "fails" else f"{together} together, {controls}",
             Text(engine, style=style),
         )
     return table
@@ -120,19 +120,20 @@ def summary(
         parts += [table, Text()]
         parts.append(Text("To run one again, or to read why it fails:", style="bold"))
         for case in cases:
-            ident = case["id"]
-            replay = case.get("replay") or f"fuzzkv replay {ident}"
-            title = f"  # {case['title']}" if case.get("title") else ""
-            parts.append(Text.assemble(f"  {replay}", (title, "italic"), overflow="fold"))
+            replay = f"  {case.get('replay') or 'fuzzkv replay ' + str(case['id'])}"
+            title = str(case.get("title") or "")
+            gap = "  # " if len(replay) + len(title) + 4 <= width else "\n    # "
+            parts.append(Text.assemble(replay, (gap + title if title else "", "italic"), overflow="fold"))
         parts += [Text(f"  fuzzkv explain {cases[0]['id']}"), Text()]
     if finished.refused:
         refused = ", ".join(f"{count} x {what}" for what, count in sorted(finished.refused.items()))
         parts.append(Text(f"Refused by the contract: {refused}"))
     if finished.unconfirmed:
-        parts.append(
-            Text(f"Not confirmed on a real engine: {', '.join(finished.unconfirmed)}", style="magenta")
-        )
-        parts.append(Text("  'fuzzkv doctor' says what is missing and how to get it."))
+        count = len(finished.unconfirmed)
+        which = ", ".join(finished.unconfirmed) if count <= 3 else f"{count} of {len(cases)} cases"
+        parts.append(Text(f"Not confirmed on a real engine: {which}", style="magenta"))
+        parts.append(Text(f"  To try one: fuzzkv replay {finished.unconfirmed[0]} --target vllm"))
+        parts.append(Text("  'fuzzkv doctor' says whether an engine is there, and how to get one."))
     if finished.text:
         parts.append(Text(finished.text))
     parts.append(closing(finished))

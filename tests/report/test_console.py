@@ -96,7 +96,6 @@ def test_summary_names_everything_a_reader_needs() -> None:
     text = show(a_hunt()).split("updated corpus")[1]
     for words in (
         "I1 authority",
-        "fails",
         "3 of 3 pass",
         "confirmed",
         "not confirmed",
