@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,22 +26,30 @@ from fuzzkv.replay.task import SENTENCES
 if TYPE_CHECKING:
     from fuzzkv.replay.judge import Judgement
 
-QUESTIONS_PER_LOOK: Final = 240
-MIN_REPLICAS, MAX_REPLICAS = 8, 96
+QUESTIONS: Final = 720
+"""Paired questions (at least) of a quality replay that uses every look. Looks grow (1 : 2 : 3 ...), so a
+large effect is decided early; the union bound that shares out alpha holds for any spacing.
+"""
+MIN_REPLICAS: Final = 6
 EXACT_REPLICAS: Final = 12
 TRIES: Final = 2
 SILENCE_S: Final = 120.0
 """A worker that says nothing for so long (start-up, or the work between two progress lines) hangs."""
 
 
-def plan_rounds(job: Job, thresholds: Thresholds, questions: int = QUESTIONS_PER_LOOK) -> list[list[int]]:
+def plan_rounds(job: Job, thresholds: Thresholds, questions: int = QUESTIONS) -> list[list[int]]:
     """Replica numbers of every planned look."""
     if job.kind == "quality":
         each = sum(SENTENCES - (p == 0) for _, _, p in job.audited())
-        size, looks = max(MIN_REPLICAS, min(MAX_REPLICAS, math.ceil(questions / each))), thresholds.looks
+        whole = thresholds.looks * (thresholds.looks + 1) / 2
+        sizes = [
+            max(MIN_REPLICAS, math.ceil(questions / each * (look + 1) / whole))
+            for look in range(thresholds.looks)
+        ]
     else:
-        size, looks = (EXACT_REPLICAS if job.kind == "exact" else thresholds.min_requests), 1
-    return [list(range(look * size, (look + 1) * size)) for look in range(looks)]
+        sizes = [EXACT_REPLICAS if job.kind == "exact" else thresholds.min_requests]
+    ends = list(accumulate(sizes))
+    return [list(range(end - size, end)) for size, end in zip(sizes, ends, strict=True)]
 
 
 def confirm(
@@ -51,15 +60,15 @@ def confirm(
     on_event: Callable[[ReplayProgress], None] = lambda _: None,
     device: str = "cpu",
     timeout_s: float = 300.0,
-    questions: int = QUESTIONS_PER_LOOK,
+    questions: int = QUESTIONS,
     command: Sequence[str] | None = None,
 ) -> Confirmation:
     """Replay ``job`` on a real worker and judge it.
 
     ``thresholds`` were registered before the run. ``log_dir`` gets jobs, raw outputs and logs. ``on_event``
     receives raw counts while the replay runs. ``timeout_s`` limits each of two tries; a worker that is
-    silent for two minutes is killed before. ``questions`` is the least number of paired questions a look
-    adds (quality). ``command`` replaces the worker (for tests).
+    silent for two minutes is killed before. ``questions`` is the least number of paired questions of all
+    looks together (quality). ``command`` replaces the worker (for tests).
 
     A worker that hangs or dies twice gives the verdict ``worker-failed``, with the path of its log. Raises
     FKV057 (bad job), FKV050 and FKV051 (engine).

@@ -100,8 +100,8 @@ class Engine:
         *,
         device: str = "cpu",
         pages: int = 512,
-        max_requests: int = 256,
-        step_tokens: int = 2048,
+        max_requests: int = 64,
+        step_tokens: int = 512,
         context: int = 512,
     ) -> None:
         self.version = require(device)

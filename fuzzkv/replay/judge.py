@@ -1,8 +1,10 @@
 """From raw worker counts to a verdict. Pure: no engine, no clock.
 
-Quality: paired with full cache on the same questions, Tango's score test at the registered margin ``dq``,
-one-sided ``alpha`` shared out over the planned looks; because the questions of one context are related, the
-context bootstrap must agree. All controls must be within the margin and the set beyond it (an
+Quality: paired with full cache on the same questions. What counts is the cache-induced failure rate: of the
+answers that full cache gets right, how many the arm gets wrong. (The plain difference is reported beside it;
+leaving pages out of attention also removes distractors, and answers won that way must not pay for answers
+lost.) Exact limits against the registered margin ``dq``, one-sided ``alpha`` shared out over the planned
+looks; because the questions of one context are related, the context bootstrap must agree. All controls must be within the margin and the set beyond it (an
 intersection-union test: no correction across arms). Latency: P99 over asks by bootstrap of whole replicas,
 against the control's upper bound plus the slack. Exact: greedy tokens.
 """
@@ -14,7 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fuzzkv.oracles.statistics import (
-    decide,
+    clopper_pearson_lower,
+    clopper_pearson_upper,
     mean_difference_bootstrap,
     p99_bootstrap,
     paired_counts,
@@ -81,7 +84,7 @@ class QualityJudge:
         undecided = [i for i in range(1, last + 1) if self.results[i].decision == "undecided"]
         final = arms[last]
         counts = final.counts
-        said = f"{counts['right']} of {counts['n']} right, full cache {counts['both'] + counts['c']}"
+        said = f"{counts['c']} of the {counts['both'] + counts['c']} answers that full cache gets right are lost"
         if wrong:
             return Judgement(
                 "not-reproduced", f"{Arm(wrong[0].policies, ()).name} alone is beyond the margin", arms
@@ -106,10 +109,14 @@ class QualityJudge:
         reference = [r or (forgive and t) for r, t in zip(full["right"][:n], full["tie"][:n], strict=True)]
         table = paired_counts(reference, right)
         interval = tango_ci(table.b, table.c, n, 2 * alpha)
+        passes = [k for k in range(n) if reference[k]]
+        failures = table.c
+        upper = clopper_pearson_upper(failures, len(passes), alpha) if passes else 1.0
+        lower = clopper_pearson_lower(failures, len(passes), alpha) if passes else 0.0
         by_context = mean_difference_bootstrap(
-            reference,
-            right,
-            mine["context"],
+            [True] * len(passes) or [True],
+            [right[k] for k in passes] or [True],
+            [mine["context"][k] for k in passes] or [0],
             seed=self.job.seed,
             samples=self.limits.bootstrap_samples,
             confidence=1 - 2 * alpha,
@@ -123,7 +130,9 @@ class QualityJudge:
         )
         decision = "reference"
         if i:
-            decision = decide(table.b, table.c, n, margin=self.margin, alpha=alpha)
+            decision = (
+                "within-margin" if upper < self.margin else "beyond-margin" if lower > self.margin else "undecided"
+            )
             if decision == "within-margin" and by_context.low <= -self.margin:
                 decision = "undecided"
             if decision == "beyond-margin" and by_context.high >= -self.margin:
@@ -135,10 +144,14 @@ class QualityJudge:
             counts={**table.as_dict(), "right": sum(right), "ties": sum(mine["tie"]), **self.counters[i]},
             intervals={
                 "difference": interval.as_dict(),
-                "difference_by_context": by_context.as_dict(),
+                "failures_by_context": by_context.as_dict(),
                 "nll_rise": nll.as_dict(),
             },
-            values={"cache_induced_failure_rate": f"{rate:.6g}"},
+            values={
+                "cache_induced_failure_rate": f"{rate:.6g}",
+                "failure_rate_low": f"{lower:.6g}",
+                "failure_rate_high": f"{upper:.6g}",
+            },
         )
 
 

@@ -22,6 +22,9 @@ NLL_CAP: Final = 25.0
 TIE: Final = 1e-4
 """Logprob difference in nats below which two tokens are tied."""
 GREEDY_TOKENS: Final = 8
+ASK_SAMPLE: Final = 8
+"""Replicas (of those side by side) that run a question for an ``ask`` inside a quality script; audits
+decide, so all run those."""
 
 
 PageKey = tuple[int, int, int]
@@ -216,7 +219,7 @@ class ArmRun:
         return answers
 
     def _score(self, key: PageKey, which: int) -> list[tuple[Scored, ...]]:
-        asked = [(s, c.questions[key[2]]) for s, c in self._replicas(key[:2])]
+        asked = [(s, c.questions[key[2]]) for s, c in self._replicas(key[:2])[:ASK_SAMPLE]]
         return self.engine.score(
             [(s, q[which % len(q)].cue, q[which % len(q)].gold) for s, q in asked],
         )
