@@ -72,12 +72,12 @@ class Config:
 
     device_frames: int = 12
     host_frames: int = 8
-    step_cost: int = 10
-    page_cost: int = 4
-    objective: int = 22
+    step_cost: int = 5
+    page_cost: int = 8
+    objective: int = 29
     tolerance: int = 7
     ledger: int = 200
-    headroom: int = 100
+    headroom: int = 120
     calibration: int = 1
 
     def as_json(self) -> dict[str, int]:

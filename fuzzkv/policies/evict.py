@@ -98,7 +98,7 @@ EVICT = Policy(
                           calibrated_on="sessions whose pages are all read in every step"),
         actions=(
             Action(primitive="begin_store", reversibility="exact", authority_copy="device", recovery_p95=0, quality_budget=0),
-            Action(primitive="drop_device", reversibility="exact", authority_copy="host", recovery_p95=12, quality_budget=0),
+            Action(primitive="drop_device", reversibility="exact", authority_copy="host", recovery_p95=24, quality_budget=0),
             Action(primitive="drop_host", reversibility="irreversible", authority_copy="none", recovery_p95=0, quality_budget=200),
         ),
     ),

@@ -116,7 +116,7 @@ OFFLOAD = Policy(
                           calibrated_on="sessions that come back to a page after a similar gap"),
         actions=(
             Action(primitive="begin_store", reversibility="exact", authority_copy="device", recovery_p95=0, quality_budget=0),
-            Action(primitive="drop_device", reversibility="exact", authority_copy="host", recovery_p95=12, quality_budget=0),
+            Action(primitive="drop_device", reversibility="exact", authority_copy="host", recovery_p95=24, quality_budget=0),
             Action(primitive="drop_host", reversibility="exact", authority_copy="device", recovery_p95=0, quality_budget=0),
             Action(primitive="begin_load", reversibility="exact", authority_copy="host", recovery_p95=0, quality_budget=0),
         ),

@@ -95,7 +95,7 @@ QUANT = Policy(
                           calibrated_on="recall of made-up sentences by a 135M model at 4 bits"),
         actions=(
             Action(primitive="begin_store", reversibility="exact", authority_copy="device", recovery_p95=0, quality_budget=0),
-            Action(primitive="quantise", reversibility="lossy-with-backup", authority_copy="host", recovery_p95=12, quality_budget=0),
+            Action(primitive="quantise", reversibility="lossy-with-backup", authority_copy="host", recovery_p95=24, quality_budget=0),
             Action(primitive="drop_host", reversibility="irreversible", authority_copy="none", recovery_p95=0, quality_budget=200),
         ),
     ),

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fuzzkv.contract.layout import INT4, INT8, PAGES
-from fuzzkv.contract.schedule import TICK
 from fuzzkv.machine.history import History, Record
 from fuzzkv.replay.script import Arm, Job, Kind, Op
 
 BITS = {INT8: 8, INT4: 4}
 """Precision of the machine -> bits on the engine."""
-TICK_US = 1500
+TICK_US = 2500
 """Length of a tick in latency replays, in microseconds."""
 KINDS: Mapping[str, Kind] = {"latency": "latency", "quality": "quality", "content": "quality", "contract": "quality"}
 """Oracle that failed -> kind of replay."""
@@ -50,19 +49,30 @@ class _Writer:
             if p in self.away and p in self.hosted:
                 self.bring(p)
 
+    def serve(self, focus: int, records: list[Record]) -> None:
+        """What the reader waits for comes first, so that its clock runs while the link is busy with other copies."""
+        if focus in self.loading:
+            failed = [r for r in records if r.primitive == "fail_copy" and r.page == focus]
+            for r in failed:
+                self.put("fail", focus)
+            self.put("await", focus)
+        if any(r.primitive in ("demand_load", "remote_read") for r in records):
+            self.bring(focus)
+
     def event(self, records: list[Record]) -> None:
         step = next((r for r in records if r.primitive == "step"), None)
-        if step is not None and step.page in self.loading:
-            self.put("await", step.page)
+        if step is not None:
+            self.serve(step.page, records)
         in_place = None
         for r in records:
-            if r.primitive in _COPIES:
+            if r.primitive == "fail_copy" and step is not None and r.page == step.page:
+                self.loading.discard(r.page)
+            elif r.primitive in _COPIES:
                 self.put(_COPIES[r.primitive], r.page, r.detail if r.primitive.startswith("begin") else 0)
                 self._follow(r)
             elif r.primitive == "quantise":
                 self.put("quantise", r.page, BITS[r.detail])
             elif r.primitive in ("demand_load", "remote_read"):
-                self.bring(r.page)
                 self.away.discard(r.page)
                 in_place = r.page if r.primitive == "remote_read" else None
             elif r.primitive == "arrive":
@@ -127,12 +137,10 @@ def job_of(case_id: str, oracle: str, histories: Mapping[int, History], *, page:
     arms = tuple(
         Arm(history.policies, script_of(history, step_cost=step_cost, page_cost=page_cost)) for _, history in sorted(histories.items())
     )
-    full = max(histories)
     if oracle == "quality":
         pages = [op.arg for op in arms[-1].script if op.verb == "arrive" and op.request == page // PAGES]
         endpoint = tuple((page // PAGES, i) for i in range(max(pages)))
     else:
         endpoint = ((page // PAGES, page % PAGES),)
-    assert histories[full].schedule.events, TICK
     return Job(case_id=case_id, kind=kind, arms=arms, endpoint=endpoint, seed=seed, tick_us=TICK_US,
                slack_ticks=objective - step_cost + (tolerance + 1) // 2)
