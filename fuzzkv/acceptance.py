@@ -1,7 +1,9 @@
-"""Acceptance: a policy alone, at the parameters it is tuned to, passes its own checks over many schedules and on the engine.
+"""Acceptance: a policy alone, at the parameters it is tuned to, passes its own checks over many schedules and
+on the engine.
 
-`fuzzkv accept` computes it and keeps it in a file; a hunt looks the file up, and tries every policy alone again on fresh schedules.
-The file also says where the edge is: the next more aggressive value of a tuned parameter, which fails.
+`fuzzkv accept` computes it and keeps it in a file; a hunt looks the file up, and tries every policy alone
+again on fresh schedules. The file also says where the edge is: the next more aggressive value of a tuned
+parameter, which fails.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ EDGES: Mapping[str, tuple[tuple[str, int], ...]] = {
 
 @dataclass(frozen=True)
 class Alone:
-    """A policy alone on the model: schedules, in how many it failed, the first failure, and the upper bound of the failure rate."""
+    """A policy alone on the model: schedules, in how many it failed, the first failure, and the upper bound
+    of the failure rate.
+    """
 
     policy: str
     schedules: int
@@ -51,8 +55,14 @@ def try_alone(engine: BulkEngine, policy: str, *, seed: int, schedules: int) -> 
     alone.search(schedules)
     kinds = [c for c in alone.classes if c.mask == 1 << slot]
     first = min(kinds, key=lambda c: c.number, default=None)
-    return Alone(policy, schedules, alone.failing, first.invariant if first else "", first.number if first else -1,
-                 clopper_pearson_upper(alone.failing, schedules, 0.05))
+    return Alone(
+        policy,
+        schedules,
+        alone.failing,
+        first.invariant if first else "",
+        first.number if first else -1,
+        clopper_pearson_upper(alone.failing, schedules, 0.05),
+    )
 
 
 def edge_of(policy: Policy, config: Config, *, seed: int, schedules: int) -> list[dict[str, Any]]:
@@ -62,20 +72,37 @@ def edge_of(policy: Policy, config: Config, *, seed: int, schedules: int) -> lis
         bolder = policy.tuned(**{name: value})
         engine = BulkEngine((bolder,), config, seed=seed)
         result = try_alone(engine, policy.name, seed=seed, schedules=schedules)
-        found.append({"parameter": name, "value": value, "failures": result.failures, "invariant": result.invariant, "schedules": schedules})
+        found.append(
+            {
+                "parameter": name,
+                "value": value,
+                "failures": result.failures,
+                "invariant": result.invariant,
+                "schedules": schedules,
+            }
+        )
     return found
 
 
 def load_acceptance(path: Path | None = None) -> dict[str, Any]:
     """The kept acceptance file (the shipped one by default); empty if there is none."""
     source = path if path is not None else Path(str(files("fuzzkv.policies").joinpath("acceptance.json")))
-    return json.loads(source.read_text()) if source.exists() else {"schema_version": SCHEMA_VERSION, "policies": {}}
+    return (
+        json.loads(source.read_text())
+        if source.exists()
+        else {"schema_version": SCHEMA_VERSION, "policies": {}}
+    )
 
 
 def stands(kept: Mapping[str, Any], policy: Policy) -> bool:
     """Whether the file holds a passed acceptance for exactly this version and these parameters."""
     entry = kept["policies"].get(policy.name)
-    return bool(entry) and entry["version"] == policy.version and entry["parameters"] == dict(policy.parameters) and entry["passed"]
+    return (
+        bool(entry)
+        and entry["version"] == policy.version
+        and entry["parameters"] == dict(policy.parameters)
+        and entry["passed"]
+    )
 
 
 def accept(policies: Sequence[Policy], config: Config, *, seed: int, schedules: int) -> dict[str, Any]:
@@ -85,8 +112,15 @@ def accept(policies: Sequence[Policy], config: Config, *, seed: int, schedules: 
     for policy in policies:
         result = try_alone(engine, policy.name, seed=seed, schedules=schedules)
         entries[policy.name] = {
-            "version": policy.version, "parameters": dict(policy.parameters), "passed": result.passed,
-            "model": {"schedules": schedules, "failures": result.failures, "upper_95": f"{result.upper:.2e}", "seed": seed},
+            "version": policy.version,
+            "parameters": dict(policy.parameters),
+            "passed": result.passed,
+            "model": {
+                "schedules": schedules,
+                "failures": result.failures,
+                "upper_95": f"{result.upper:.2e}",
+                "seed": seed,
+            },
             "edge": edge_of(policy, config, seed=seed, schedules=min(schedules, 200_000)),
         }
     return {"schema_version": SCHEMA_VERSION, "config": config.as_json(), "policies": entries}

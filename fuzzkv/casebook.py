@@ -1,4 +1,6 @@
-"""Between runs and files: a shrunk schedule becomes a case, and a case becomes a schedule, policies and a configuration again."""
+"""Between runs and files: a shrunk schedule becomes a case, and a case becomes a schedule, policies and a
+configuration again.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +30,24 @@ LABELS: Mapping[tuple[tuple[str, ...], str, str], str] = {
 _ACTORS = {"S1": "evict", "S2": "quant"}
 
 _WHAT = {
-    "drop_host": "destroys the host copy", "drop_device": "gives up the device copy", "quantise": "rewrites the bytes",
-    "promise": "quotes the page as exact", "condemn": "condemns the page", "step": "make a reader wait", "end_store": "stores changed bytes",
+    "drop_host": "destroys the host copy",
+    "drop_device": "gives up the device copy",
+    "quantise": "rewrites the bytes",
+    "promise": "quotes the page as exact",
+    "condemn": "condemns the page",
+    "step": "make a reader wait",
+    "end_store": "stores changed bytes",
     "read": "is read",
 }
 _BROKEN = {
-    "I1": "while {other} relies on it", "I2": "while a copy of {other} is in flight on it", "I3": "before it is filled", "I4": "of {other}'s store",
-    "I12": "though only lossy bytes are left", "I14": "beyond the latency objective, though each keeps its own link budget",
-    "I17": "without having seen it since {other} moved it", "I18": "and the losses together exceed the quality budget that each keeps",
+    "I1": "while {other} relies on it",
+    "I2": "while a copy of {other} is in flight on it",
+    "I3": "before it is filled",
+    "I4": "of {other}'s store",
+    "I12": "though only lossy bytes are left",
+    "I14": "beyond the latency objective, though each keeps its own link budget",
+    "I17": "without having seen it since {other} moved it",
+    "I18": "and the losses together exceed the quality budget that each keeps",
 }
 
 
@@ -49,7 +61,10 @@ class Recipe:
 
     def histories(self, *, enforce: bool = False) -> dict[int, History]:
         """Histories of every subset of the policies, by mask, on the Python reader."""
-        return {mask: run_history(self.schedule, self.policies, mask, self.config, enforce=enforce) for mask in range(1 << len(self.policies))}
+        return {
+            mask: run_history(self.schedule, self.policies, mask, self.config, enforce=enforce)
+            for mask in range(1 << len(self.policies))
+        }
 
     def finding(self, histories: Mapping[int, History] | None = None) -> Finding | None:
         """The first conflict of the whole set, or ``None`` if there is none."""
@@ -64,7 +79,9 @@ def outcomes(histories: Mapping[int, History]) -> dict[int, ArmOutcome]:
     return {mask: history.outcome for mask, history in histories.items()}
 
 
-def narrowed(policies: Sequence[Policy], mask: int, events: Sequence[Event]) -> tuple[tuple[Policy, ...], Schedule]:
+def narrowed(
+    policies: Sequence[Policy], mask: int, events: Sequence[Event]
+) -> tuple[tuple[Policy, ...], Schedule]:
     """A schedule for the policies of a mask alone, their slots numbered anew."""
     kept = [k for k in range(len(policies)) if mask >> k & 1]
     moved = tuple((op, kept.index(a) if op == ACT else a, b) for op, a, b in events if op != ACT or a in kept)
@@ -99,19 +116,42 @@ def make_case(recipe: Recipe, invariant: str, *, seed: int, schedules: int) -> d
     names = recipe.schedule.policies
     violation = found.violation
     case: dict[str, Any] = {
-        "schema_version": 1, "status": "candidate", "label": label_of(names, found), "title": title_of(names, found),
-        "class": {"policies": list(names), "invariant": invariant, "action": violation.primitive, "actor": violation.actor or ""},
-        "policies": [{"name": p.name, "version": p.version, "parameters": dict(p.parameters)} for p in recipe.policies],
-        "config": recipe.config.as_json(), "schedule": recipe.schedule.as_json(),
-        "violation": {"invariant": invariant, "name": BY_ID[invariant].name, "event": violation.event, "request": violation.page // PAGES,
-                      "page": violation.page % PAGES, "actor": violation.actor or "", "primitive": violation.primitive},
+        "schema_version": 1,
+        "status": "candidate",
+        "label": label_of(names, found),
+        "title": title_of(names, found),
+        "class": {
+            "policies": list(names),
+            "invariant": invariant,
+            "action": violation.primitive,
+            "actor": violation.actor or "",
+        },
+        "policies": [
+            {"name": p.name, "version": p.version, "parameters": dict(p.parameters)} for p in recipe.policies
+        ],
+        "config": recipe.config.as_json(),
+        "schedule": recipe.schedule.as_json(),
+        "violation": {
+            "invariant": invariant,
+            "name": BY_ID[invariant].name,
+            "event": violation.event,
+            "request": violation.page // PAGES,
+            "page": violation.page % PAGES,
+            "actor": violation.actor or "",
+            "primitive": violation.primitive,
+        },
         "arms": [
-            {"policies": list(recipe.schedule.masked(mask)), "verdict": "fail" if arm.failed else "pass",
-             "violations": [v.invariant for v in arm.violations]}
+            {
+                "policies": list(recipe.schedule.masked(mask)),
+                "verdict": "fail" if arm.failed else "pass",
+                "violations": [v.invariant for v in arm.violations],
+            }
             for mask, arm in sorted(arms.items())
         ],
-        "exercised": histories[full].exercised, "minimality": "1-minimal",
-        "found": {"seed": seed, "fuzzkv": __version__, "schedules": schedules}, "confirmations": [],
+        "exercised": histories[full].exercised,
+        "minimality": "1-minimal",
+        "found": {"seed": seed, "fuzzkv": __version__, "schedules": schedules},
+        "confirmations": [],
     }
     case["id"] = case_id(case)
     case["replay"] = f"fuzzkv replay {case['id']}"
@@ -121,31 +161,50 @@ def make_case(recipe: Recipe, invariant: str, *, seed: int, schedules: int) -> d
 def read_case(case: Mapping[str, Any], *, allowed: Mapping[str, Policy] | None = None) -> Recipe:
     """The recipe of a case file.
 
-    Its policies must be installed (or in ``allowed``): a case never imports code.  Raises ``UsageError`` for a policy that isn't known
-    (FKV001), another version (FKV006), an unknown parameter (FKV005) or configuration (FKV032), and a malformed event (FKV033).
+    Its policies must be installed (or in ``allowed``): a case never imports code.  Raises ``UsageError`` for
+    a policy that isn't known (FKV001), another version (FKV006), an unknown parameter (FKV005) or
+    configuration (FKV032), and a malformed event (FKV033).
     """
     known = {**installed(), **(allowed or {})}
     chosen = []
     for entry in case["policies"]:
         name = entry["name"]
         if name not in known:
-            raise UsageError(code="FKV001", value=f"{case['id']}: {name!r}", reason="no policy of this name is registered",
-                             cure="Install the package that has it.")
+            raise UsageError(
+                code="FKV001",
+                value=f"{case['id']}: {name!r}",
+                reason="no policy of this name is registered",
+                cure="Install the package that has it.",
+            )
         policy = known[name]
         if policy.version != entry["version"]:
-            raise UsageError(code="FKV006", value=f"{case['id']}: {name} {entry['version']}", reason=f"version {policy.version} is installed",
-                             cure="Hunt again, or install that version.")
+            raise UsageError(
+                code="FKV006",
+                value=f"{case['id']}: {name} {entry['version']}",
+                reason=f"version {policy.version} is installed",
+                cure="Hunt again, or install that version.",
+            )
         if set(entry["parameters"]) != set(policy.parameters):
-            raise UsageError(code="FKV005", value=f"{case['id']}: {name}", reason="its parameters aren't those of the installed policy",
-                             cure="Hunt again, or install the release that filed it.")
+            raise UsageError(
+                code="FKV005",
+                value=f"{case['id']}: {name}",
+                reason="its parameters aren't those of the installed policy",
+                cure="Hunt again, or install the release that filed it.",
+            )
         chosen.append(policy.tuned(**entry["parameters"]))
     try:
         config = Config(**case["config"])
     except TypeError as error:
-        raise UsageError(code="FKV032", value=str(case["id"]), reason=f"its configuration isn't understood ({error})",
-                         cure="Check the case file against its schema.") from error
+        raise UsageError(
+            code="FKV032",
+            value=str(case["id"]),
+            reason=f"its configuration isn't understood ({error})",
+            cure="Check the case file against its schema.",
+        ) from error
     try:
         schedule = schedule_from_json(tuple(policy.name for policy in chosen), case["schedule"])
     except ValueError as error:
-        raise UsageError(code="FKV033", value=str(case["id"]), reason=str(error), cure="Restore the file, or hunt again.") from error
+        raise UsageError(
+            code="FKV033", value=str(case["id"]), reason=str(error), cure="Restore the file, or hunt again."
+        ) from error
     return Recipe(schedule, tuple(chosen), config)

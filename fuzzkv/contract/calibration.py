@@ -1,8 +1,9 @@
 """What the ledger charges: answers that a lost or lossy page costs, measured on the engine.
 
-Per session of 1 to 8 pages of 32 tokens: the one-sided 95 % upper bound of the cache-induced failure rate (of the answers that full
-cache gets right, the share that the candidate gets wrong), in permille, on exact recall by SmolLM2-135M.  Measured for 4, 6 and 8 pages by
-``bench/calibrate_quality.py``, which prints this table; the rest lies between them or is charged in proportion.
+Per session of 1 to 8 pages of 32 tokens: the one-sided 95 % upper bound of the cache-induced failure rate (of
+the answers that full cache gets right, the share that the candidate gets wrong), in permille, on exact recall
+by SmolLM2-135M.  Measured for 4, 6 and 8 pages by ``bench/calibrate_quality.py``, which prints this table;
+the rest lies between them or is charged in proportion.
 """
 
 from __future__ import annotations

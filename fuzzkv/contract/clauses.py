@@ -1,6 +1,7 @@
 """The clauses of the contract: what a policy's action is refused for when the contract is enforced.
 
-They read quotes, manifests and the shared ledgers, never a policy's inside.  Each refusal is counted under its clause.
+They read quotes, manifests and the shared ledgers, never a policy's inside.  Each refusal is counted under
+its clause.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from fuzzkv.contract.vocabulary import *
 
 
 def refuse(s: State, g: Bool, clause: int) -> Bool:
-    """Count a refusal under its clause; returns whether there was one, and never without the contract enforced."""
+    """Count a refusal under its clause; returns whether there was one, and never without the contract
+    enforced.
+    """
     refused = and_(get(s, ENFORCE, 0) == 1, g)
     add_if(s, refused, REFUSED, clause, 1)
     return refused
@@ -51,7 +54,9 @@ def permit_promise(s: State, g: Bool, k: Int, p: Int) -> Bool:
 
 
 def permit_condemn(s: State, g: Bool, k: Int, p: Int) -> Bool:
-    """Evidence: who condemns a page has seen it read within the evidence's horizon; what isn't resident isn't seen."""
+    """Evidence: who condemns a page has seen it read within the evidence's horizon; what isn't resident isn't
+    seen.
+    """
     guard(g)
     stale = get(s, LIFE, p) - get(s, SEEN, p) > get(s, MF_HORIZON, k)
     return not_(refuse(s, and_(g, or_(stale, not_(present(s, p)))), C_EVIDENCE))

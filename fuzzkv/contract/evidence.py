@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-Target = Literal["current-attention", "next-access", "near-reuse", "reconstruction", "attention-output", "answer"]
+Target = Literal[
+    "current-attention", "next-access", "near-reuse", "reconstruction", "attention-output", "answer"
+]
 """What a score predicts."""
 Reversibility = Literal["exact", "lossy-with-backup", "irreversible"]
 """Whether an action can be taken back, and how well."""
@@ -16,7 +18,8 @@ Reversibility = Literal["exact", "lossy-with-backup", "irreversible"]
 class Evidence:
     """A certificate: what a score of the policy predicts, how far ahead, and on what that was calibrated.
 
-    ``horizon`` is in steps of the page's session; ``confidence`` in permille; ``provenance`` names the signal.
+    ``horizon`` is in steps of the page's session; ``confidence`` in permille; ``provenance`` names the
+    signal.
     """
 
     target: Target
@@ -28,7 +31,8 @@ class Evidence:
 
 @dataclass(frozen=True, kw_only=True)
 class Action:
-    """One kind of action that a policy takes: which primitive, whether it can be taken back, from which copy, at what cost.
+    """One kind of action that a policy takes: which primitive, whether it can be taken back, from which copy,
+    at what cost.
 
     ``recovery_p95`` is in ticks of virtual time, ``quality_budget`` in permille of one request's recall.
     """
@@ -53,6 +57,9 @@ class Manifest:
     def as_dict(self) -> Mapping[str, object]:
         """The manifest as plain data, for reports and the ``policies`` command."""
         return {
-            "kind": self.kind, "source": self.source, "fidelity": self.fidelity,
-            "evidence": dict(vars(self.evidence)), "actions": [dict(vars(a)) for a in self.actions],
+            "kind": self.kind,
+            "source": self.source,
+            "fidelity": self.fidelity,
+            "evidence": dict(vars(self.evidence)),
+            "actions": [dict(vars(a)) for a in self.actions],
         }

@@ -11,7 +11,9 @@ def request_of(p: Int) -> Int:
 
 
 def tag_of(s: State, p: Int) -> Int:
-    """The ghost tag of the bytes that the page's reader expects: they name the page and its session's epoch."""
+    """The ghost tag of the bytes that the page's reader expects: they name the page and its session's
+    epoch.
+    """
     return get(s, R_EPOCH, request_of(p)) * NP + p + 1
 
 
@@ -32,12 +34,20 @@ def hosted(s: State, p: Int) -> Bool:
 
 def device_exact(s: State, p: Int) -> Bool:
     """Whether the device holds the page's exact bytes."""
-    return and_(present(s, p), get(s, D_TAG, slot(get(s, DEV, p))) == tag_of(s, p), get(s, D_PREC, slot(get(s, DEV, p))) == EXACT)
+    return and_(
+        present(s, p),
+        get(s, D_TAG, slot(get(s, DEV, p))) == tag_of(s, p),
+        get(s, D_PREC, slot(get(s, DEV, p))) == EXACT,
+    )
 
 
 def host_exact(s: State, p: Int) -> Bool:
     """Whether the host holds the page's exact bytes."""
-    return and_(hosted(s, p), get(s, H_TAG, slot(get(s, HOST, p))) == tag_of(s, p), get(s, H_PREC, slot(get(s, HOST, p))) == EXACT)
+    return and_(
+        hosted(s, p),
+        get(s, H_TAG, slot(get(s, HOST, p))) == tag_of(s, p),
+        get(s, H_PREC, slot(get(s, HOST, p))) == EXACT,
+    )
 
 
 def free_device_frame(s: State) -> Int:
@@ -128,7 +138,9 @@ def quoted_by_another(s: State, g: Bool, k: Int, p: Int) -> Bool:
 
 
 def damage(s: State, p: Int) -> Int:
-    """How bad the best copy of a page is: 0 exact, 1 int8, 2 int4, 3 no copy left that its reader could use."""
+    """How bad the best copy of a page is: 0 exact, 1 int8, 2 int4, 3 no copy left that its reader could
+    use.
+    """
     d = slot(get(s, DEV, p))
     h = slot(get(s, HOST, p))
     on_device = and_(present(s, p), get(s, D_TAG, d) == tag_of(s, p))

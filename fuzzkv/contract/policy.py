@@ -17,9 +17,10 @@ Rule = Callable[[Any, Any], None]
 class Policy:
     """A policy as data and one rule.
 
-    ``parameters`` are integers in the order in which the rule reads them (``PARAM`` column, at most ``NPARAM``).  ``rule`` is
-    written in the vocabulary: all readers have it.  ``free`` marks a rule in ordinary Python instead, which only the Python
-    reader can run; it has the same arguments and uses the same primitives.
+    ``parameters`` are integers in the order in which the rule reads them (``PARAM`` column, at most
+    ``NPARAM``).  ``rule`` is written in the vocabulary: all readers have it.  ``free`` marks a rule in
+    ordinary Python instead, which only the Python reader can run; it has the same arguments and uses the same
+    primitives.
     """
 
     name: str
@@ -31,7 +32,9 @@ class Policy:
 
     def __post_init__(self) -> None:
         if len(self.parameters) > NPARAM:
-            raise ValueError(f"policy {self.name!r} has {len(self.parameters)} parameters, the machine holds {NPARAM}")
+            raise ValueError(
+                f"policy {self.name!r} has {len(self.parameters)} parameters, the machine holds {NPARAM}"
+            )
 
     def tuned(self, **parameters: int) -> Policy:
         """The same policy with some parameters changed.  Raises ``KeyError`` for one it doesn't have."""

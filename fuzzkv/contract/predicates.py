@@ -1,4 +1,5 @@
-"""The predicates of the invariants: each is looked at where it can first become false, on the page that was touched.
+"""The predicates of the invariants: each is looked at where it can first become false, on the page that was
+touched.
 
 ``contract.invariants`` has their rules in words, their severity and what implies them.
 """
@@ -28,7 +29,9 @@ def check_authority(s: State, g: Bool, k: Int, p: Int, primitive: Int) -> None:
 
 
 def check_fence(s: State, g: Bool, k: Int, p: Int, primitive: Int) -> None:
-    """I2: a frame doesn't return to its pool while a copy in flight reads or fills it (``g`` says that one does)."""
+    """I2: a frame doesn't return to its pool while a copy in flight reads or fills it (``g`` says that one
+    does).
+    """
     violate(s, g, I2, k, p, primitive)
 
 
@@ -64,21 +67,31 @@ def check_claim(s: State, g: Bool, k: Int, p: Int, primitive: Int) -> None:
 
 
 def check_served(s: State, g: Bool, p: Int) -> None:
-    """I1 and I12: a page that a reader asks for, and that nobody declared evicted, is somewhere (``g``: it is nowhere)."""
+    """I1 and I12: a page that a reader asks for, and that nobody declared evicted, is somewhere (``g``: it is
+    nowhere).
+    """
     violate(s, g, I1, NOBODY, p, P_READ)
     violate(s, and_(g, quoted(s, p)), I12, NOBODY, p, P_READ)
 
 
 def check_latency(s: State, g: Bool, p: Int, ticks: Int, late: Int) -> None:
-    """I14: a step, the recovery that it waits for included, keeps the latency objective (and the tolerance that an engine can
-    resolve); lateness of the link itself isn't charged."""
+    """I14: a step, the recovery that it waits for included, keeps the latency objective (and the tolerance
+    that an engine can resolve); lateness of the link itself isn't charged.
+    """
     violate(s, and_(g, ticks > get(s, OBJECTIVE, 0) + get(s, TOLERANCE, 0) + late), I14, NOBODY, p, P_STEP)
 
 
 def check_failed_closed(s: State, g: Bool, p: Int, frame: Int) -> None:
     """I16: after a failed copy its target doesn't count as filled."""
     guard(g)
-    violate(s, and_(g, get(s, D_PAGE, frame) == p, get(s, D_FILL, frame) == 1, get(s, D_TAG, frame) == 0), I16, NOBODY, p, P_FAIL_COPY)
+    violate(
+        s,
+        and_(g, get(s, D_PAGE, frame) == p, get(s, D_FILL, frame) == 1, get(s, D_TAG, frame) == 0),
+        I16,
+        NOBODY,
+        p,
+        P_FAIL_COPY,
+    )
 
 
 def check_evidence(s: State, g: Bool, k: Int, p: Int, primitive: Int) -> None:
@@ -89,7 +102,9 @@ def check_evidence(s: State, g: Bool, k: Int, p: Int, primitive: Int) -> None:
 
 
 def check_budget_of_quality(s: State, g: Bool, k: Int, p: Int) -> None:
-    """I18: the losses charged to a request stay within its budget (and the headroom that an engine can resolve)."""
+    """I18: the losses charged to a request stay within its budget (and the headroom that an engine can
+    resolve).
+    """
     guard(g)
     over = get(s, R_LOSS, request_of(p)) > get(s, LEDGER, 0) + get(s, HEADROOM, 0)
     violate(s, and_(g, over), I18, k, p, P_DROP_HOST)

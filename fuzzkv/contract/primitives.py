@@ -1,8 +1,9 @@
 """The semantics of every primitive: what it requires and what it changes.  The one place where this is said.
 
-Every primitive takes the state, a guard, the policy that acts (a slot, or ``NOBODY``) and a page, and returns whether it
-ran.  It runs where it is physically possible and, with the contract on, permitted; nothing else stops a policy from using
-it wrongly.  Written in the vocabulary of ``contract.vocabulary``, so every reader has it from here.
+Every primitive takes the state, a guard, the policy that acts (a slot, or ``NOBODY``) and a page, and returns
+whether it ran.  It runs where it is physically possible and, with the contract on, permitted; nothing else
+stops a policy from using it wrongly.  Written in the vocabulary of ``contract.vocabulary``, so every reader
+has it from here.
 """
 
 from __future__ import annotations
@@ -37,7 +38,6 @@ from fuzzkv.contract.predicates import (
     check_failed_closed,
     check_fence,
     check_snapshot,
-    violate,
 )
 from fuzzkv.contract.vocabulary import *
 
@@ -105,7 +105,9 @@ def begin_store(s: State, g: Bool, k: Int, p: Int) -> Bool:
 
 
 def begin_load(s: State, g: Bool, k: Int, p: Int) -> Bool:
-    """A copy of the page from the host begins: into a free device frame, or over the page's own lossy bytes."""
+    """A copy of the page from the host begins: into a free device frame, or over the page's own lossy
+    bytes.
+    """
     guard(g)
     d = get(s, DEV, p)
     h = get(s, HOST, p)
@@ -129,7 +131,9 @@ def begin_load(s: State, g: Bool, k: Int, p: Int) -> Bool:
 
 
 def complete(s: State, g: Bool, j: Int) -> None:
-    """A copy ends: the bytes are those that the source frame holds at this moment; a failed one delivers nothing."""
+    """A copy ends: the bytes are those that the source frame holds at this moment; a failed one delivers
+    nothing.
+    """
     guard(g)
     p = get(s, J_PAGE, j)
     k = get(s, J_BY, j)
@@ -196,7 +200,9 @@ def drop_device(s: State, g: Bool, k: Int, p: Int) -> Bool:
 
 
 def drop_host(s: State, g: Bool, k: Int, p: Int, loss: Int) -> Bool:
-    """The host copy is destroyed; ``loss`` permille are charged if the policy gives up exact bytes for good."""
+    """The host copy is destroyed; ``loss`` permille are charged if the policy gives up exact bytes for
+    good.
+    """
     guard(g)
     h = get(s, HOST, p)
     frame = slot(h)

@@ -12,12 +12,19 @@ from fuzzkv.contract.layout import NR, PAGES
 TICK, ARRIVE, STEP, ACT, FADE, FINISH, FAIL, LATE = range(8)
 """Codes of the events."""
 OPS: tuple[str, ...] = ("tick", "arrive", "step", "act", "fade", "finish", "fail", "late")
-"""Names of the events, by code: time passes; a session of ``b`` pages opens; a step of session ``a`` asks about its page ``b``; the
-policy in slot ``a`` may act; page ``b`` of session ``a`` fades from attention; a session ends; the oldest copy in flight fails; the
-link stalls for ``a`` ticks."""
+"""Names of the events, by code: time passes; a session of ``b`` pages opens; a step of session ``a`` asks
+about its page ``b``; the policy in slot ``a`` may act; page ``b`` of session ``a`` fades from attention; a
+session ends; the oldest copy in flight fails; the link stalls for ``a`` ticks.
+"""
 BOUNDS: tuple[tuple[int, int, int, int], ...] = (
-    (1, 32, 0, 0), (0, NR - 1, 1, PAGES), (0, NR - 1, 0, PAGES - 1), (0, 3, 0, 0),
-    (0, NR - 1, 0, PAGES - 1), (0, NR - 1, 0, 0), (0, 0, 0, 0), (1, 16, 0, 0),
+    (1, 32, 0, 0),
+    (0, NR - 1, 1, PAGES),
+    (0, NR - 1, 0, PAGES - 1),
+    (0, 3, 0, 0),
+    (0, NR - 1, 0, PAGES - 1),
+    (0, NR - 1, 0, 0),
+    (0, 0, 0, 0),
+    (1, 16, 0, 0),
 )
 """For each code: least and largest ``a``, least and largest ``b``."""
 
@@ -55,8 +62,14 @@ def schedule_from_json(policies: tuple[str, ...], rows: list[list[object]]) -> S
         a = policies.index(str(row[1])) if op == ACT and row[1] in policies else row[1]
         b = row[2]
         low_a, high_a, low_b, high_b = BOUNDS[op]
-        if not isinstance(a, int) or not isinstance(b, int) or not (low_a <= a <= high_a and low_b <= b <= high_b):
-            raise ValueError(f"event {i} is {row!r}: a must be {low_a} to {high_a} (or a policy of the case) and b {low_b} to {high_b}")
+        if (
+            not isinstance(a, int)
+            or not isinstance(b, int)
+            or not (low_a <= a <= high_a and low_b <= b <= high_b)
+        ):
+            raise ValueError(
+                f"event {i} is {row!r}: a must be {low_a} to {high_a} (or a policy of the case) and b {low_b} to {high_b}"
+            )
         events.append((op, a, b))
     return Schedule(policies, tuple(events))
 
@@ -65,9 +78,10 @@ def schedule_from_json(policies: tuple[str, ...], rows: list[list[object]]) -> S
 class Config:
     """The machine's size, costs and budgets.
 
-    Frames are counts; costs, the latency objective of a step and the tolerance above it are ticks of virtual time; ``ledger`` is the quality budget of one request in
-    permille of its recall, ``headroom`` what the charges must exceed it by to be called a breach (they are upper bounds, and an
-    engine can't resolve less); ``calibration`` is the version of the charges.
+    Frames are counts; costs, the latency objective of a step and the tolerance above it are ticks of virtual
+    time; ``ledger`` is the quality budget of one request in permille of its recall, ``headroom`` what the
+    charges must exceed it by to be called a breach (they are upper bounds, and an engine can't resolve less);
+    ``calibration`` is the version of the charges.
     """
 
     device_frames: int = 12

@@ -1,14 +1,15 @@
 """The small vocabulary in which the semantics, the contract and rule policies are written.
 
-A text in this vocabulary is ordinary Python with three restrictions, which ``machine.linker`` checks: it branches only through
-``ite``, ``and_``, ``or_`` and the guarded writes; it loops only over ``each(n)`` with a constant ``n``; it touches the
-state only through ``get`` and the writes.  Because of them one text has four uses: imported as it is, it is the plain
-Python reader; with the calls written out, it is the fast Python reader and, under numba, the compiled one; executed with
-the terms of ``machine.symbolic`` it is the solver's relation.
+A text in this vocabulary is ordinary Python with three restrictions, which ``machine.linker`` checks: it
+branches only through ``ite``, ``and_``, ``or_`` and the guarded writes; it loops only over ``each(n)`` with a
+constant ``n``; it touches the state only through ``get`` and the writes.  Because of them one text has four
+uses: imported as it is, it is the plain Python reader; with the calls written out, it is the fast Python
+reader and, under numba, the compiled one; executed with the terms of ``machine.symbolic`` it is the solver's
+relation.
 
-``guard(g)`` says that nothing below it changes anything unless ``g`` holds, so that a reader may stop there; ``skip(g)`` says the same of one
-round of a loop.  They are hints for speed and never a part of the meaning: the plain reader and the solver ignore them, and a
-test compares them.
+``guard(g)`` says that nothing below it changes anything unless ``g`` holds, so that a reader may stop there;
+``skip(g)`` says the same of one round of a loop.  They are hints for speed and never a part of the meaning:
+the plain reader and the solver ignore them, and a test compares them.
 """
 
 from __future__ import annotations
@@ -22,8 +23,25 @@ Int = Any
 Bool = Any
 State = Any
 
-__all__ = ["Bool", "Int", "State", "add_if", "and_", "div", "each", "get", "guard", "ite", "not_", "note", "or_", "put", "put_if", "skip",
-           *constants()]
+__all__ = [
+    "Bool",
+    "Int",
+    "State",
+    "add_if",
+    "and_",
+    "div",
+    "each",
+    "get",
+    "guard",
+    "ite",
+    "not_",
+    "note",
+    "or_",
+    "put",
+    "put_if",
+    "skip",
+    *constants(),
+]
 
 globals().update(constants())
 

@@ -1,7 +1,9 @@
-"""What the workload and the environment do: sessions come and go, steps read, time passes, copies fail and are late.
+"""What the workload and the environment do: sessions come and go, steps read, time passes, copies fail and
+are late.
 
-A step reads every page of its session that is on the device (a page that isn't is left out of attention) and asks about one
-of them, its focus.  A focus that lies on the host is loaded while the step waits, or read in place if no device frame is free.
+A step reads every page of its session that is on the device (a page that isn't is left out of attention) and
+asks about one of them, its focus.  A focus that lies on the host is loaded while the step waits, or read in
+place if no device frame is free.
 """
 
 from __future__ import annotations
@@ -40,7 +42,9 @@ def pass_time(s: State, g: Bool, ticks: Int) -> None:
 
 
 def arrive(s: State, g: Bool, r: Int, n: Int) -> None:
-    """A session of ``n`` pages opens and its context is computed, if it isn't open and enough device frames are free."""
+    """A session of ``n`` pages opens and its context is computed, if it isn't open and enough device frames
+    are free.
+    """
     ok = and_(g, get(s, R_ACTIVE, r) == 0, free_device_frames(s) >= n)
     guard(ok)
     put_if(s, ok, R_ACTIVE, r, 1)
@@ -78,7 +82,9 @@ def arrive(s: State, g: Bool, r: Int, n: Int) -> None:
 
 
 def finish(s: State, g: Bool, r: Int) -> None:
-    """A session ends: its frames and quotes are given back; its copies in flight deliver nothing, but stay on the link till their time."""
+    """A session ends: its frames and quotes are given back; its copies in flight deliver nothing, but stay on
+    the link till their time.
+    """
     ok = and_(g, get(s, R_ACTIVE, r) == 1)
     guard(ok)
     put_if(s, ok, R_ACTIVE, r, 0)
@@ -149,7 +155,9 @@ def serve(s: State, g: Bool, p: Int) -> Bool:
 
 
 def read(s: State, g: Bool, p: Int) -> None:
-    """A step goes over a page: it ages, and if it is on the device its bytes are read and attention is seen on it."""
+    """A step goes over a page: it ages, and if it is on the device its bytes are read and attention is seen
+    on it.
+    """
     guard(g)
     add_if(s, g, LIFE, p, 1)
     here = and_(g, present(s, p))

@@ -1,8 +1,8 @@
 """The bulk search: draw a schedule, run it for a set of policies, and where an oracle fails run every subset.
 
-These functions are put, as they stand, behind the written-out text of a policy set and compiled with it (``apply`` and ``damage`` are that
-text's).  They are also ordinary Python, so a test runs both and compares.  Every draw comes from (seed, number of the schedule), so any
-schedule of a hunt can be drawn again.
+These functions are put, as they stand, behind the written-out text of a policy set and compiled with it
+(``apply`` and ``damage`` are that text's).  They are also ordinary Python, so a test runs both and compares.
+Every draw comes from (seed, number of the schedule), so any schedule of a hunt can be drawn again.
 """
 
 from __future__ import annotations
@@ -39,10 +39,11 @@ def mix(x: Any) -> Any:
     return np.int64((x ^ (x >> np.uint64(31))) >> np.uint64(1))
 
 
-def draw(seed: int, number: int, slots: int, events: Any, weights: Any) -> int:
+def draw(seed: int, number: int, slots: int, events: Any, weights: Any) -> Any:
     """Draw schedule ``number`` of a seed into ``events`` (rows of code, a, b); returns its length.
 
-    Swarm: each schedule has its own mix of events, from a few of them to all, and its own length and session sizes.
+    Swarm: each schedule has its own mix of events, from a few of them to all, and its own length and session
+    sizes.
     """
     x = mix(mix(seed) ^ number)
     length = 10 + x % (MAX_EVENTS - 10)
@@ -117,11 +118,23 @@ def acted(s: Any, k: int) -> bool:
     return False
 
 
-def shows(template: Any, states: Any, events: Any, length: int, slots: int, top: int, invariant: int, actor: int, primitive: int,
-          worse: int, causes: Any) -> bool:
-    """Whether a schedule shows a conflict of one kind: the set ``top`` breaks the invariant first by this actor's primitive, each of its
-    policies acted, and every proper subset passes.  With ``worse`` the page must end worse than in every subset; none of ``causes``
-    (1 for an invariant) may be broken on that page before (I2: on any page).
+def shows(
+    template: Any,
+    states: Any,
+    events: Any,
+    length: int,
+    slots: int,
+    top: int,
+    invariant: int,
+    actor: int,
+    primitive: int,
+    worse: int,
+    causes: Any,
+) -> bool:
+    """Whether a schedule shows a conflict of one kind: the set ``top`` breaks the invariant first by this
+    actor's primitive, each of its policies acted, and every proper subset passes.  With ``worse`` the page
+    must end worse than in every subset; none of ``causes`` (1 for an invariant) may be broken on that page
+    before (I2: on any page).
     """
     s = states[top]
     s[:] = template
@@ -150,16 +163,33 @@ def shows(template: Any, states: Any, events: Any, length: int, slots: int, top:
     return True
 
 
-def search(seed: int, start: int, count: int, slots: int, only: int, template: Any, events: Any, weights: Any, states: Any,
-           keys: Any, hits: Any, totals: Any, goals: Any, refused: Any) -> int:
-    """Draw and judge ``count`` schedules from number ``start``; returns how many classes of failures are known now.
+def search(
+    seed: int,
+    start: int,
+    count: int,
+    slots: int,
+    only: int,
+    template: Any,
+    events: Any,
+    weights: Any,
+    states: Any,
+    keys: Any,
+    hits: Any,
+    totals: Any,
+    goals: Any,
+    refused: Any,
+) -> int:
+    """Draw and judge ``count`` schedules from number ``start``; returns how many classes of failures are
+    known now.
 
-    ``only`` fixes the mask of the set (0: each schedule draws one of at least two policies, all of them half of the time).  A set that fails is
-    run again for all its subsets.  It is a conflict if every proper subset passes and each of its policies acted, else the smallest failing
-    subsets are; a class of one policy is a failure of that policy alone, of none a fault of the workload.
-    ``keys[c]`` names class ``c``; ``hits[c]`` = (times seen, number of its best schedule, its length, whether its bytes are worse than in every subset).
-    ``totals`` = (schedules run with arms, primitives, schedules that failed, capacity freed in quarter frames x ticks, ticks); ``goals``
-    counts reached goals and ``refused`` the contract's refusals by clause, both for the drawn sets.
+    ``only`` fixes the mask of the set (0: each schedule draws one of at least two policies, all of them half
+    of the time).  A set that fails is run again for all its subsets.  It is a conflict if every proper subset
+    passes and each of its policies acted, else the smallest failing subsets are; a class of one policy is a
+    failure of that policy alone, of none a fault of the workload. ``keys[c]`` names class ``c``; ``hits[c]``
+    = (times seen, number of its best schedule, its length, whether its bytes are worse than in every subset).
+    ``totals`` = (schedules run with arms, primitives, schedules that failed, capacity freed in quarter frames
+    x ticks, ticks); ``goals`` counts reached goals and ``refused`` the contract's refusals by clause, both
+    for the drawn sets.
     """
     full = (1 << slots) - 1
     known = 0
@@ -225,8 +255,12 @@ def search(seed: int, start: int, count: int, slots: int, only: int, template: A
                         if sub & top == sub and damage(states[sub], page) >= worst:
                             worse = 0
                 c = 0
-                while c < known and not (keys[c, 0] == top and keys[c, 1] == i and keys[c, 2] == states[top][_ACTOR + i]
-                                         and keys[c, 3] == states[top][_PRIM + i]):
+                while c < known and not (
+                    keys[c, 0] == top
+                    and keys[c, 1] == i
+                    and keys[c, 2] == states[top][_ACTOR + i]
+                    and keys[c, 3] == states[top][_PRIM + i]
+                ):
                     c += 1
                 if c == known:
                     if known == MAX_CLASSES:

@@ -34,7 +34,8 @@ from fuzzkv.machine.bulk import _FREED, _NOW, _REFUSED
 class FoundClass:
     """A kind of failure that a search met: the smallest failing set, the invariant and the act that broke it.
 
-    ``number`` draws its best schedule again; ``worse`` says that the page's bytes ended up worse than in every proper subset.
+    ``number`` draws its best schedule again; ``worse`` says that the page's bytes ended up worse than in
+    every proper subset.
     """
 
     mask: int
@@ -49,14 +50,26 @@ class FoundClass:
 class BulkEngine:
     """Draws and judges schedules for one policy set, in compiled code (or in Python if a policy is free).
 
-    ``search`` goes on where it stopped, and what it has found so far is in ``classes``.  Deterministic: schedule ``n`` of a seed is
-    always the same one.
+    ``search`` goes on where it stopped, and what it has found so far is in ``classes``.  Deterministic:
+    schedule ``n`` of a seed is always the same one.
     """
 
-    def __init__(self, policies: Sequence[Policy], config: Config, *, enforce: bool = False, seed: int = 0, only: int = 0) -> None:
+    def __init__(
+        self,
+        policies: Sequence[Policy],
+        config: Config,
+        *,
+        enforce: bool = False,
+        seed: int = 0,
+        only: int = 0,
+    ) -> None:
         if not 1 <= len(policies) <= 4:
-            raise UsageError(code="FKV002", value=f"{len(policies)} policies", reason="a set has one to four",
-                             cure="Split the hunt into smaller sets.")
+            raise UsageError(
+                code="FKV002",
+                value=f"{len(policies)} policies",
+                reason="a set has one to four",
+                cure="Split the hunt into smaller sets.",
+            )
         self.policies, self.config, self.enforce = tuple(policies), config, enforce
         self.names = tuple(policy.name for policy in policies)
         self.compiled = not any(policy.free for policy in policies)
@@ -81,7 +94,9 @@ class BulkEngine:
         self.drawn = 0
 
     def again(self, *, seed: int, only: int = 0, enforce: bool | None = None) -> BulkEngine:
-        """The same compiled set with nothing searched yet: another seed, one fixed mask, the contract on or off."""
+        """The same compiled set with nothing searched yet: another seed, one fixed mask, the contract on or
+        off.
+        """
         other = copy.copy(self)
         other.enforce = self.enforce if enforce is None else enforce
         other._reset(seed, only)
@@ -90,7 +105,9 @@ class BulkEngine:
     def _compile(self) -> Any:
         rules = [(policy.rule, policy.free) for policy in self.policies]
         extra = _HEADER + "\n".join("@njit(cache=True)\n" + inspect.getsource(function) for function in _BULK)
-        module = load_compiled(module_source(rules, trace=False, compiled=True, extra=extra), "_".join(self.names))
+        module = load_compiled(
+            module_source(rules, trace=False, compiled=True, extra=extra), "_".join(self.names)
+        )
         self._run, self._shows = module.run, module.shows
         return module.search
 
@@ -106,8 +123,22 @@ class BulkEngine:
     def search(self, count: int) -> None:
         """Draw and judge ``count`` more schedules."""
         with np.errstate(over="ignore"):
-            self._known = self._search(self.seed, self.drawn, count, len(self.policies), self.only, self._template, self._events,
-                                       self._weights, self._states, self._keys, self._hits, self._totals, self._goals, self._refused)
+            self._known = self._search(
+                self.seed,
+                self.drawn,
+                count,
+                len(self.policies),
+                self.only,
+                self._template,
+                self._events,
+                self._weights,
+                self._states,
+                self._keys,
+                self._hits,
+                self._totals,
+                self._goals,
+                self._refused,
+            )
         self.drawn += count
 
     def final_state(self, events: Sequence[Event], mask: int) -> Any:
@@ -122,15 +153,36 @@ class BulkEngine:
         """What a schedule comes to for the policies in ``mask``."""
         return ending(self.final_state(events, mask).tolist(), self.names)
 
-    def shows(self, events: Sequence[Event], kind: tuple[int, str, str | None, str], worse: bool, causes: Sequence[str]) -> bool:
-        """Whether a schedule shows a conflict of this kind (mask, invariant, actor, primitive); see ``bulk.shows``."""
+    def shows(
+        self,
+        events: Sequence[Event],
+        kind: tuple[int, str, str | None, str],
+        worse: bool,
+        causes: Sequence[str],
+    ) -> bool:
+        """Whether a schedule shows a conflict of this kind (mask, invariant, actor, primitive); see
+        ``bulk.shows``.
+        """
         mask, invariant, actor, primitive = kind
-        self._rows[:len(events)] = events
+        self._rows[: len(events)] = events
         self._causes[:] = 0
         for cause in causes:
             self._causes[int(cause[1:])] = 1
-        return bool(self._shows(self._template, self._states, self._rows, len(events), len(self.names), mask, int(invariant[1:]),
-                                -1 if actor is None else self.names.index(actor), PRIMITIVES.index(primitive), int(worse), self._causes))
+        return bool(
+            self._shows(
+                self._template,
+                self._states,
+                self._rows,
+                len(events),
+                len(self.names),
+                mask,
+                int(invariant[1:]),
+                -1 if actor is None else self.names.index(actor),
+                PRIMITIVES.index(primitive),
+                int(worse),
+                self._causes,
+            )
+        )
 
     @property
     def runs(self) -> int:
@@ -168,8 +220,17 @@ class BulkEngine:
         found = []
         for c in range(self._known):
             mask, invariant, actor, primitive = (int(x) for x in self._keys[c])
-            found.append(FoundClass(mask, f"I{invariant}", None if actor < 0 else self.names[actor], PRIMITIVES[primitive],
-                                    int(self._hits[c, 0]), int(self._hits[c, 1]), bool(self._hits[c, 3])))
+            found.append(
+                FoundClass(
+                    mask,
+                    f"I{invariant}",
+                    None if actor < 0 else self.names[actor],
+                    PRIMITIVES[primitive],
+                    int(self._hits[c, 0]),
+                    int(self._hits[c, 1]),
+                    bool(self._hits[c, 3]),
+                )
+            )
         return found
 
     def schedule(self, number: int) -> Schedule:
@@ -178,4 +239,3 @@ class BulkEngine:
         with np.errstate(over="ignore"):
             length = bulk.draw(self.seed, number, len(self.policies), events, self._weights.copy())
         return Schedule(self.names, tuple((int(op), int(a), int(b)) for op, a, b in events[:length]))
-

@@ -22,9 +22,11 @@ from fuzzkv.machine.start import first_state
 
 @dataclass(frozen=True)
 class Record:
-    """One primitive that ran: at which event and time, whose act it was (``None``: nobody's), on which page, with what detail.
+    """One primitive that ran: at which event and time, whose act it was (``None``: nobody's), on which page,
+    with what detail.
 
-    ``detail`` is ticks for copies, steps and time, a precision for ``quantise``, permille for ``drop_host``, pages for ``arrive``.
+    ``detail`` is ticks for copies, steps and time, a precision for ``quantise``, permille for ``drop_host``,
+    pages for ``arrive``.
     """
 
     event: int
@@ -39,8 +41,8 @@ class Record:
 class History:
     """A run: the policies that took part, every primitive in order, what it came to, and the sums at its end.
 
-    ``latencies`` of all steps in ticks; ``freed`` device capacity that pages
-    gave up, in quarter frames x ticks; ``refused`` counts the contract's refusals by clause, ``goals`` the interactions reached.
+    ``latencies`` of all steps in ticks; ``freed`` device capacity that pages gave up, in quarter frames x
+    ticks; ``refused`` counts the contract's refusals by clause, ``goals`` the interactions reached.
     """
 
     schedule: Schedule
@@ -60,11 +62,19 @@ class History:
         return next((v for v in self.outcome.violations if v.invariant == invariant), None)
 
 
-def run_history(schedule: Schedule, policies: Sequence[Policy], mask: int, config: Config, *, enforce: bool = False,
-                plain: bool = False) -> History:
+def run_history(
+    schedule: Schedule,
+    policies: Sequence[Policy],
+    mask: int,
+    config: Config,
+    *,
+    enforce: bool = False,
+    plain: bool = False,
+) -> History:
     """Run a schedule for the policies in ``mask`` on the Python reader and keep everything.
 
-    ``policies[k]`` is slot ``k`` of the schedule.  ``plain`` uses the unrewritten text (its records come from ``note``).
+    ``policies[k]`` is slot ``k`` of the schedule.  ``plain`` uses the unrewritten text (its records come from
+    ``note``).
     """
     s = first_state(config, policies, enforce=enforce)
     names = schedule.policies
@@ -87,13 +97,23 @@ def run_history(schedule: Schedule, policies: Sequence[Policy], mask: int, confi
         apply(s, op, a, b, mask)
     end = ending(s, names)
     return History(
-        schedule=schedule, policies=schedule.masked(mask), records=tuple(records), outcome=end,
+        schedule=schedule,
+        policies=schedule.masked(mask),
+        records=tuple(records),
+        outcome=end,
         latencies=tuple(latencies),
         exercised={
-            name: {PRIMITIVES[i]: s[c["ACTED"] + k * NPRIM + i] for i in range(len(PRIMITIVES)) if s[c["ACTED"] + k * NPRIM + i]}
-            for k, name in enumerate(names) if mask >> k & 1
+            name: {
+                PRIMITIVES[i]: s[c["ACTED"] + k * NPRIM + i]
+                for i in range(len(PRIMITIVES))
+                if s[c["ACTED"] + k * NPRIM + i]
+            }
+            for k, name in enumerate(names)
+            if mask >> k & 1
         },
         refused={clause: s[c["REFUSED"] + i] for i, clause in enumerate(CLAUSES) if s[c["REFUSED"] + i]},
         goals={GOALS[i]: s[c["GOAL"] + i] for i in range(NGOAL) if s[c["GOAL"] + i]},
-        freed=s[c["FREED"]], ticks=s[now], steps=s[c["STEPS"]],
+        freed=s[c["FREED"]],
+        ticks=s[now],
+        steps=s[c["STEPS"]],
     )

@@ -1,8 +1,9 @@
 """Writes a text of the vocabulary out as plain source, for the fast Python reader and for the compiled one.
 
-Starting from some functions, everything that they call is collected; ``get``, ``ite``, the guarded writes and so on are written out
-in place, names of columns and parameters become numbers, and what is left is one flat module of plain loops and assignments.  A
-text that steps outside the vocabulary is refused here, with the line and what to write instead.
+Starting from some functions, everything that they call is collected; ``get``, ``ite``, the guarded writes and
+so on are written out in place, names of columns and parameters become numbers, and what is left is one flat
+module of plain loops and assignments.  A text that steps outside the vocabulary is refused here, with the
+line and what to write instead.
 """
 
 from __future__ import annotations
@@ -20,8 +21,29 @@ from fuzzkv.errors import UsageError
 _EXPRESSIONS = {"get", "ite", "and_", "or_", "not_", "div", "each"}
 _STATEMENTS = {"put", "put_if", "add_if", "guard", "skip", "note"}
 _ALLOWED = (
-    ast.Assign, ast.Expr, ast.For, ast.Return, ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Call, ast.Tuple,
-    ast.Load, ast.Store, ast.Add, ast.Sub, ast.Mult, ast.USub, ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE,
+    ast.Assign,
+    ast.Expr,
+    ast.For,
+    ast.Return,
+    ast.Name,
+    ast.Constant,
+    ast.BinOp,
+    ast.UnaryOp,
+    ast.Compare,
+    ast.Call,
+    ast.Tuple,
+    ast.Load,
+    ast.Store,
+    ast.Add,
+    ast.Sub,
+    ast.Mult,
+    ast.USub,
+    ast.Eq,
+    ast.NotEq,
+    ast.Lt,
+    ast.LtE,
+    ast.Gt,
+    ast.GtE,
 )
 
 Text = Callable[..., Any]
@@ -53,14 +75,18 @@ class _WriteOut(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         value = self._value(node.id)
-        if isinstance(node.ctx, ast.Load) and isinstance(value, int) and node.id not in self.function.__code__.co_varnames:
+        if (
+            isinstance(node.ctx, ast.Load)
+            and isinstance(value, int)
+            and node.id not in self.function.__code__.co_varnames
+        ):
             return ast.Constant(int(value))
         return node
 
     def _place(self, column: ast.expr, index: ast.expr) -> ast.Subscript:
         where: ast.expr = ast.BinOp(column, ast.Add(), index)
         if isinstance(column, ast.Constant) and isinstance(index, ast.Constant):
-            where = ast.Constant(column.value + index.value)
+            where = ast.Constant(int(ast.literal_eval(column)) + int(ast.literal_eval(index)))
         return ast.Subscript(ast.Name("s", ast.Load()), where, ast.Load())
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
@@ -81,8 +107,12 @@ class _WriteOut(ast.NodeTransformer):
             return ast.Call(ast.Name("range", ast.Load()), args, [])
         target = self._value(name)
         if not inspect.isfunction(target):
-            raise _refusal(self.function, node.func.lineno, f"calls {name!r}, which is no function of the text",
-                           "Use the vocabulary's functions, or a plain function of your own module.")
+            raise _refusal(
+                self.function,
+                node.func.lineno,
+                f"calls {name!r}, which is no function of the text",
+                "Use the vocabulary's functions, or a plain function of your own module.",
+            )
         written = self._in_place(target, args)
         if written is not None:
             return written
@@ -92,7 +122,9 @@ class _WriteOut(ast.NodeTransformer):
 
     def visit_Expr(self, node: ast.Expr) -> Any:
         call = node.value
-        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in _STATEMENTS):
+        if not (
+            isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in _STATEMENTS
+        ):
             return ast.Expr(self.visit(call))
         name = call.func.id
         args = [self.visit(a) for a in call.args]
@@ -114,7 +146,9 @@ class _WriteOut(ast.NodeTransformer):
         return ast.If(args[1], [write], [])
 
     def _in_place(self, target: Text, args: list[ast.expr]) -> ast.expr | None:
-        """The call of a function that is one expression, written out where it stands; ``None`` for a longer one."""
+        """The call of a function that is one expression, written out where it stands; ``None`` for a longer
+        one.
+        """
         tree = _plain(target)
         only = tree.body[0]
         if len(tree.body) != 1 or not isinstance(only, ast.Return) or only.value is None:
@@ -156,21 +190,37 @@ def check_text(function: Text) -> None:
             line = first + getattr(node, "lineno", 1) - 1
             if isinstance(node, ast.Call):
                 if not isinstance(node.func, ast.Name) or node.keywords:
-                    raise _refusal(function, line, "calls something by attribute or keyword", "Call a plain function by position.")
+                    raise _refusal(
+                        function,
+                        line,
+                        "calls something by attribute or keyword",
+                        "Call a plain function by position.",
+                    )
             elif isinstance(node, ast.Compare) and len(node.ops) != 1:
                 raise _refusal(function, line, "chains comparisons", "Join single comparisons with and_().")
-            elif isinstance(node, ast.For) and not (isinstance(node.iter, ast.Call) and getattr(node.iter.func, "id", "") == "each"):
-                raise _refusal(function, line, "loops over something else than each(n)", "Loop over each(n) with a constant n.")
+            elif isinstance(node, ast.For) and not (
+                isinstance(node.iter, ast.Call) and getattr(node.iter.func, "id", "") == "each"
+            ):
+                raise _refusal(
+                    function,
+                    line,
+                    "loops over something else than each(n)",
+                    "Loop over each(n) with a constant n.",
+                )
             elif not isinstance(node, _ALLOWED):
-                raise _refusal(function, line, f"uses {type(node).__name__.lower()}, which the vocabulary doesn't have",
-                               "Branch with ite() or a guarded write.")
+                raise _refusal(
+                    function,
+                    line,
+                    f"uses {type(node).__name__.lower()}, which the vocabulary doesn't have",
+                    "Branch with ite() or a guarded write.",
+                )
 
 
 def write_out(roots: Iterable[Text], *, trace: bool, prefix: str = "") -> str:
     """Source of every function reachable from ``roots``, callees first.
 
-    ``trace`` keeps the calls of ``note`` (as ``_tell(primitive, actor, page, detail)``); ``prefix`` is put before each
-    definition, e.g. a decorator.  Raises ``UsageError`` for a text that leaves the vocabulary.
+    ``trace`` keeps the calls of ``note`` (as ``_tell(primitive, actor, page, detail)``); ``prefix`` is put
+    before each definition, e.g. a decorator.  Raises ``UsageError`` for a text that leaves the vocabulary.
     """
     out: dict[str, str] = {}
 

@@ -11,7 +11,9 @@ from fuzzkv.contract.layout import COLUMNS, NINV, NOBODY, NP, NPRIM, PRIMITIVES
 
 @dataclass(frozen=True)
 class Violation:
-    """An invariant that was broken: where it happened first (event, and primitives run before), by whose act, how often in all."""
+    """An invariant that was broken: where it happened first (event, and primitives run before), by whose act,
+    how often in all.
+    """
 
     invariant: str
     event: int
@@ -24,7 +26,9 @@ class Violation:
 
 @dataclass(frozen=True)
 class ArmOutcome:
-    """What one arm (a subset of the policies) of a schedule came to: violations in order, damage by page, who acted (bit mask)."""
+    """What one arm (a subset of the policies) of a schedule came to: violations in order, damage by page, who
+    acted (bit mask).
+    """
 
     violations: tuple[Violation, ...]
     damage: tuple[int, ...]
@@ -40,11 +44,16 @@ def _violations(s: Sequence[int], names: Sequence[str]) -> tuple[Violation, ...]
     c = COLUMNS
     found = [
         Violation(
-            invariant=f"I{i}", event=s[c["V_EVENT"] + i], stamp=s[c["V_STAMP"] + i], page=s[c["V_PAGE"] + i],
+            invariant=f"I{i}",
+            event=s[c["V_EVENT"] + i],
+            stamp=s[c["V_STAMP"] + i],
+            page=s[c["V_PAGE"] + i],
             actor=None if s[c["V_ACTOR"] + i] == NOBODY else names[s[c["V_ACTOR"] + i]],
-            primitive=PRIMITIVES[s[c["V_PRIM"] + i]], count=s[c["V_COUNT"] + i],
+            primitive=PRIMITIVES[s[c["V_PRIM"] + i]],
+            count=s[c["V_COUNT"] + i],
         )
-        for i in range(1, NINV) if s[c["V_COUNT"] + i]
+        for i in range(1, NINV)
+        if s[c["V_COUNT"] + i]
     ]
     return tuple(sorted(found, key=lambda v: (v.stamp, int(v.invariant[1:]))))
 
@@ -52,5 +61,5 @@ def _violations(s: Sequence[int], names: Sequence[str]) -> tuple[Violation, ...]
 def ending(s: Sequence[int], names: Sequence[str]) -> ArmOutcome:
     """The outcome of a last state; ``names[k]`` is the policy in slot ``k``."""
     base = COLUMNS["ACTED"]
-    acted = sum(1 << k for k in range(len(names)) if any(s[base + k * NPRIM:base + (k + 1) * NPRIM]))
+    acted = sum(1 << k for k in range(len(names)) if any(s[base + k * NPRIM : base + (k + 1) * NPRIM]))
     return ArmOutcome(_violations(s, names), tuple(damage(s, p) for p in range(NP)), acted)

@@ -1,7 +1,8 @@
 """The readers of the one text that run on numbers: plain Python, written-out Python, and compiled.
 
-The compiled one is the written-out text under numba, kept as a module in the user's cache under the hash of its own source, so
-that a second process starts without compiling and a changed text can never meet an old compilation.
+The compiled one is the written-out text under numba, kept as a module in the user's cache under the hash of
+its own source, so that a second process starts without compiling and a changed text can never meet an old
+compilation.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ def _text(op: str) -> Callable[..., Any]:
 
 
 def dispatch_source(rules: Sequence[tuple[Rule, bool]], *, prefix: str) -> str:
-    """The function ``apply(s, op, a, b, mask)``: one event of a schedule; a policy acts only if its bit is in ``mask``."""
+    """The function ``apply(s, op, a, b, mask)``: one event of a schedule; a policy acts only if its bit is in
+    ``mask``.
+    """
     lines = [f"{prefix}def apply(s, op, a, b, mask):"]
     for op in _EVENTS:
         lines.append(f"    {'if' if op == _EVENTS[0] else 'elif'} op == {OPS.index(op)}:")
@@ -57,7 +60,9 @@ def module_source(rules: Sequence[tuple[Rule, bool]], *, trace: bool, compiled: 
 
 def cache_folder() -> Path:
     """Where compiled readers are kept: ``$FUZZKV_CACHE`` or the user's cache folder."""
-    base = os.environ.get("FUZZKV_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache")), "fuzzkv")
+    base = os.environ.get("FUZZKV_CACHE") or os.path.join(
+        os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache")), "fuzzkv"
+    )
     return Path(base)
 
 
@@ -69,8 +74,12 @@ def _python_module(rules: tuple[tuple[Rule, bool], ...], trace: bool) -> dict[st
     return space
 
 
-def python_apply(policies: tuple[Policy, ...], tell: Callable[[int, int, int, int], None] | None = None) -> Callable[..., None]:
-    """The written-out Python reader; ``tell(primitive, actor, page, detail)`` hears every primitive that ran."""
+def python_apply(
+    policies: tuple[Policy, ...], tell: Callable[[int, int, int, int], None] | None = None
+) -> Callable[..., None]:
+    """The written-out Python reader; ``tell(primitive, actor, page, detail)`` hears every primitive that
+    ran.
+    """
     space = _python_module(tuple((policy.rule, policy.free) for policy in policies), tell is not None)
     if tell is not None:
         space["_tell"] = tell
@@ -78,7 +87,9 @@ def python_apply(policies: tuple[Policy, ...], tell: Callable[[int, int, int, in
 
 
 def plain_apply(policies: Sequence[Policy]) -> Callable[..., None]:
-    """The plain Python reader: the text as it is imported, nothing rewritten.  Slow; for debugging and for comparison."""
+    """The plain Python reader: the text as it is imported, nothing rewritten.  Slow; for debugging and for
+    comparison.
+    """
 
     def apply(s: Any, op: int, a: int, b: int, mask: int) -> None:
         if OPS[op] != "act":
@@ -90,7 +101,9 @@ def plain_apply(policies: Sequence[Policy]) -> Callable[..., None]:
 
 
 def load_compiled(source: str, name: str) -> ModuleType:
-    """A module of this source in the cache, imported.  The file name carries the hash of source, numba and Python."""
+    """A module of this source in the cache, imported.  The file name carries the hash of source, numba and
+    Python.
+    """
     import numba
 
     salt = f"{numba.__version__} {sys.version} {source}"

@@ -1,4 +1,6 @@
-"""The first state of a run: an open machine with empty frames, its costs, and the policies' parameters and manifests."""
+"""The first state of a run: an open machine with empty frames, its costs, and the policies' parameters and
+manifests.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +14,27 @@ from fuzzkv.errors import UsageError
 
 
 def first_state(config: Config, policies: Sequence[Policy], *, enforce: bool = False) -> list[int]:
-    """A fresh state (``SIZE`` integers).  Raises ``UsageError`` (FKV032) for a size that the scope doesn't hold."""
+    """A fresh state (``SIZE`` integers).  Raises ``UsageError`` (FKV032) for a size that the scope doesn't
+    hold.
+    """
     for name, value, least, most in (
-        ("device_frames", config.device_frames, 1, ND), ("host_frames", config.host_frames, 0, NH),
-        ("step_cost", config.step_cost, 1, 10_000), ("page_cost", config.page_cost, 1, 10_000),
-        ("objective", config.objective, 1, 1_000_000), ("tolerance", config.tolerance, 0, 1_000_000), ("ledger", config.ledger, 0, 1000), ("headroom", config.headroom, 0, 1000),
+        ("device_frames", config.device_frames, 1, ND),
+        ("host_frames", config.host_frames, 0, NH),
+        ("step_cost", config.step_cost, 1, 10_000),
+        ("page_cost", config.page_cost, 1, 10_000),
+        ("objective", config.objective, 1, 1_000_000),
+        ("tolerance", config.tolerance, 0, 1_000_000),
+        ("ledger", config.ledger, 0, 1000),
+        ("headroom", config.headroom, 0, 1000),
         ("calibration", config.calibration, calibration.VERSION, calibration.VERSION),
     ):
         if not least <= value <= most:
-            raise UsageError(code="FKV032", value=f"{name}={value}", reason=f"is outside {least} to {most}", cure="Choose one within.")
+            raise UsageError(
+                code="FKV032",
+                value=f"{name}={value}",
+                reason=f"is outside {least} to {most}",
+                cure="Choose one within.",
+            )
     s = [0] * SIZE
     c = COLUMNS
     s[c["ENFORCE"]] = int(enforce)

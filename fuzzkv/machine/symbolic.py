@@ -1,11 +1,12 @@
 """The third reader: the same text over Z3 terms, so that a schedule may have numbers that aren't known yet.
 
-Every cell of the state is a Python int or an integer term; what is known stays an int, so a concrete run is a concrete run.  The functions
-of the text are the imported ones, with the vocabulary's names bound to the meanings below; nothing is said a second time.
+Every cell of the state is a Python int or an integer term; what is known stays an int, so a concrete run is
+a concrete run.  The functions of the text are the imported ones, with the vocabulary's names bound to the
+meanings below; nothing is said a second time.
 
-May be symbolic: the code of an event, its ``a`` and ``b``, the mask, every cell.  Must be known: the configuration's number of slots, loop
-lengths, columns, invariants and primitives.  Codes, policy slots and sessions are told apart by running each choice on its own; pages and
-ticks go through the text as terms.
+May be symbolic: the code of an event, its ``a`` and ``b``, the mask, every cell.  Must be known: the
+configuration's number of slots, loop lengths, columns, invariants and primitives.  Codes, policy slots and
+sessions are told apart by running each choice on its own; pages and ticks go through the text as terms.
 """
 
 from __future__ import annotations
@@ -31,29 +32,47 @@ Truth = Any
 """A Python bool or a Boolean term."""
 
 _SIZE_AT = {base: SIZES[name] for name, base in COLUMNS.items()}
+_simple: dict[int, tuple[Any, Any]] = {}
+_MOST = 200_000
 _OF_SESSION = (ARRIVE, STEP, FADE, FINISH)
+
+
+def _term(value: Any) -> bool:
+    return isinstance(value, z3.ExprRef)
 
 
 def known(value: Any) -> Any:
     """The value as an int or bool if it is a constant, else as a simplified term."""
-    if not z3.is_expr(value):
+    if not isinstance(value, z3.ExprRef):
         return value
-    value = z3.simplify(value)
-    if z3.is_int_value(value):
-        return value.as_long()
-    return True if z3.is_true(value) else False if z3.is_false(value) else value
+    # The term is kept beside its result, so that its id stays its own.
+    seen = _simple.get(value.get_id())
+    if seen is not None:
+        return seen[1]
+    if len(_simple) >= _MOST:
+        _simple.clear()
+    term = z3.simplify(value)
+    result: Any = term
+    if z3.is_int_value(term):
+        result = term.as_long()
+    elif z3.is_true(term) or z3.is_false(term):
+        result = z3.is_true(term)
+    else:
+        _simple[term.get_id()] = (term, term)
+    _simple[value.get_id()] = (value, result)
+    return result
 
 
 def _same(one: Any, other: Any) -> bool:
-    if z3.is_expr(one) or z3.is_expr(other):
-        return z3.is_expr(one) and z3.is_expr(other) and bool(one.eq(other))
+    if _term(one) or _term(other):
+        return _term(one) and _term(other) and bool(one.eq(other))
     return bool(one == other)
 
 
 def ite(g: Truth, yes: Any, no: Any) -> Any:
     """``yes`` if ``g`` holds, else ``no``."""
     g = known(g)
-    if not z3.is_expr(g):
+    if not _term(g):
         return yes if g else no
     yes, no = known(yes), known(no)
     if _same(yes, no):
@@ -64,14 +83,14 @@ def ite(g: Truth, yes: Any, no: Any) -> Any:
 
 
 def _boolean(value: Any) -> Any:
-    return value if z3.is_expr(value) else z3.BoolVal(bool(value))
+    return value if _term(value) else z3.BoolVal(bool(value))
 
 
 def and_(*terms: Truth) -> Truth:
     """Whether all hold."""
     kept = []
     for term in map(known, terms):
-        if z3.is_expr(term):
+        if _term(term):
             kept.append(term)
         elif not term:
             return False
@@ -82,7 +101,7 @@ def or_(*terms: Truth) -> Truth:
     """Whether one holds."""
     kept = []
     for term in map(known, terms):
-        if z3.is_expr(term):
+        if _term(term):
             kept.append(term)
         elif term:
             return True
@@ -92,13 +111,13 @@ def or_(*terms: Truth) -> Truth:
 def not_(term: Truth) -> Truth:
     """Whether it doesn't hold."""
     term = known(term)
-    return z3.Not(term) if z3.is_expr(term) else not term
+    return z3.Not(term) if _term(term) else not term
 
 
 def div(a: Number, b: int) -> Number:
     """The whole part of ``a / b``; for an ``a`` that isn't negative Z3's division is Python's."""
     a = known(a)
-    return a / b if z3.is_expr(a) else a // b
+    return a / b if _term(a) else a // b
 
 
 class SymbolicState:
@@ -132,12 +151,16 @@ class SymbolicState:
         """What is done inside happens only if the condition holds."""
         before = list(self.cells)
         yield
-        self.cells = [old if old is new else ite(condition, new, old) for old, new in zip(before, self.cells, strict=True)]
+        self.cells = [
+            old if old is new else ite(condition, new, old)
+            for old, new in zip(before, self.cells, strict=True)
+        ]
 
     def choose(self, value: Number, choices: Mapping[int, Callable[[], None]]) -> None:
-        """Do what belongs to a value; if it isn't known, each choice starts from this state, and the results are merged."""
+        """Do what belongs to a value; if it isn't known, each choice starts from this state, and the
+        results are merged."""
         value = known(value)
-        if not z3.is_expr(value):
+        if not _term(value):
             choices.get(value, lambda: None)()
             return
         before, ends = list(self.cells), []
@@ -155,7 +178,7 @@ class SymbolicState:
 def _at(column: int, i: Number) -> list[tuple[Truth, int]]:
     """The cells that an index may mean, each with when it does."""
     i, size = known(i), _SIZE_AT[column]
-    if not z3.is_expr(i):
+    if not _term(i):
         if not 0 <= i < size:
             raise IndexError(f"place {i} of a column of {size}")
         return [(True, column + i)]
@@ -200,8 +223,19 @@ def ignore(*_: Any) -> None:
 
 
 _MEANING: dict[str, Any] = {
-    "get": get, "put": put, "put_if": put_if, "add_if": add_if, "ite": ite, "and_": and_, "or_": or_, "not_": not_, "div": div,
-    "each": range, "guard": ignore, "skip": ignore, "note": ignore,
+    "get": get,
+    "put": put,
+    "put_if": put_if,
+    "add_if": add_if,
+    "ite": ite,
+    "and_": and_,
+    "or_": or_,
+    "not_": not_,
+    "div": div,
+    "each": range,
+    "guard": ignore,
+    "skip": ignore,
+    "note": ignore,
 }
 _bound: dict[FunctionType, Callable[..., Any]] = {}
 
@@ -212,7 +246,9 @@ def symbolic(function: Callable[..., Any]) -> Callable[..., Any]:
     if function in _bound:
         return _bound[function]
     space = dict(function.__globals__)
-    found = FunctionType(function.__code__, space, function.__name__, function.__defaults__, function.__closure__)
+    found = FunctionType(
+        function.__code__, space, function.__name__, function.__defaults__, function.__closure__
+    )
     _bound[function] = found
     for name in function.__code__.co_names:
         value = space.get(name)
@@ -223,8 +259,11 @@ def symbolic(function: Callable[..., Any]) -> Callable[..., Any]:
     return found
 
 
-def apply_event(s: SymbolicState, policies: Sequence[Policy], op: Number, a: Number, b: Number, mask: Number) -> None:
-    """One event.  ``op``, ``a``, ``b`` and ``mask`` are ints or terms within the bounds of ``contract.schedule``."""
+def apply_event(
+    s: SymbolicState, policies: Sequence[Policy], op: Number, a: Number, b: Number, mask: Number
+) -> None:
+    """One event.  ``op``, ``a``, ``b`` and ``mask`` are ints or terms within the bounds of
+    ``contract.schedule``."""
 
     def of_session(text: Callable[..., None]) -> None:
         s.choose(a, {r: (lambda r=r: text(s, r, b)) for r in range(NR)})  # type: ignore[misc]
@@ -248,7 +287,9 @@ def apply_event(s: SymbolicState, policies: Sequence[Policy], op: Number, a: Num
     s.choose(op, {code: (lambda code=code: happen(code)) for code in range(len(BOUNDS))})  # type: ignore[misc]
 
 
-def run_symbolic(schedule: Schedule, policies: Sequence[Policy], mask: int, config: Config, *, enforce: bool = False) -> list[int]:
+def run_symbolic(
+    schedule: Schedule, policies: Sequence[Policy], mask: int, config: Config, *, enforce: bool = False
+) -> list[int]:
     """The last state of a schedule whose numbers are all known."""
     state = SymbolicState(first_state(config, policies, enforce=enforce))
     for e, (op, a, b) in enumerate(schedule.events):

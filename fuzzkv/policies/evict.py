@@ -1,9 +1,9 @@
 """`evict`: page x all-layers eviction by attention over lifetime, with protected start and recent pages.
 
-Source: the production page evictor described in POLICIES.md section 1 ([C][D]: running attention normalised by lifetime, whole pages
-only, start and recent areas protected, ties to the lower index), at level F2 (one page for all layers).  Fidelity [R]: a page leaves through a
-grave on the host, where it can be called back for ``GRACE`` steps of its session, before it is deleted for good; losses are
-charged as calibrated.
+Source: the production page evictor described in POLICIES.md section 1 ([C][D]: running attention normalised
+by lifetime, whole pages only, start and recent areas protected, ties to the lower index), at level F2 (one
+page for all layers).  Fidelity [R]: a page leaves through a grave on the host, where it can be called back
+for ``GRACE`` steps of its session, before it is deleted for good; losses are charged as calibrated.
 """
 
 from __future__ import annotations
@@ -19,18 +19,24 @@ STAGED, BURIED, DELETED = 1, 2, 3
 
 
 def evict_candidate(s: State, k: Int, p: Int) -> Bool:
-    """Whether the page may be condemned: old enough, outside the protected areas, scored below the threshold."""
+    """Whether the page may be condemned: old enough, outside the protected areas, scored below the
+    threshold.
+    """
     r = request_of(p)
     first = p == r * PAGES
     newest = p == r * PAGES + get(s, R_N, r) - 1
-    low = get(s, ATT, p) * get(s, PARAM, k * NPARAM + SCORE_DEN) < get(s, LIFE, p) * get(s, PARAM, k * NPARAM + SCORE_NUM)
+    low = get(s, ATT, p) * get(s, PARAM, k * NPARAM + SCORE_DEN) < get(s, LIFE, p) * get(
+        s, PARAM, k * NPARAM + SCORE_NUM
+    )
     old = get(s, LIFE, p) >= get(s, PARAM, k * NPARAM + MIN_LIFE)
     free = and_(get(s, MARK, k * NP + p) == 0, get(s, EVICTED, p) == 0, not_(page_in_flight(s, p)))
     return and_(or_(present(s, p), hosted(s, p)), free, not_(first), not_(newest), old, low)
 
 
 def evict_room(s: State, k: Int, r: Int) -> Bool:
-    """Whether one more page of the session fits the policy's own quality quota, those already condemned included."""
+    """Whether one more page of the session fits the policy's own quality quota, those already condemned
+    included.
+    """
     pending = 0
     for i in each(PAGES):
         mark = get(s, MARK, k * NP + r * PAGES + i)
@@ -40,7 +46,9 @@ def evict_room(s: State, k: Int, r: Int) -> Bool:
 
 
 def evict_rule(s: State, k: Int) -> None:
-    """One act: call back what was read again, delete what has lain its time, bury what is staged, condemn one page."""
+    """One act: call back what was read again, delete what has lain its time, bury what is staged, condemn one
+    page.
+    """
     back, expired, ready, failed, low = -1, -1, -1, -1, -1
     for p in each(NP):
         skip(get(s, OWNED, p) == 1)
@@ -94,14 +102,38 @@ EVICT = Policy(
         kind="evict",
         source="page evictor of POLICIES.md section 1 (attention over lifetime, protected start and recent areas)",
         fidelity="[C][D] score, areas and grain F2; [R] grave with a grace period, losses charged by share",
-        evidence=Evidence(target="current-attention", horizon=1, confidence=900, provenance="attention summed over reads / lifetime",
-                          calibrated_on="sessions whose pages are all read in every step"),
+        evidence=Evidence(
+            target="current-attention",
+            horizon=1,
+            confidence=900,
+            provenance="attention summed over reads / lifetime",
+            calibrated_on="sessions whose pages are all read in every step",
+        ),
         actions=(
-            Action(primitive="begin_store", reversibility="exact", authority_copy="device", recovery_p95=0, quality_budget=0),
-            Action(primitive="drop_device", reversibility="exact", authority_copy="host", recovery_p95=24, quality_budget=0),
-            Action(primitive="drop_host", reversibility="irreversible", authority_copy="none", recovery_p95=0, quality_budget=200),
+            Action(
+                primitive="begin_store",
+                reversibility="exact",
+                authority_copy="device",
+                recovery_p95=0,
+                quality_budget=0,
+            ),
+            Action(
+                primitive="drop_device",
+                reversibility="exact",
+                authority_copy="host",
+                recovery_p95=24,
+                quality_budget=0,
+            ),
+            Action(
+                primitive="drop_host",
+                reversibility="irreversible",
+                authority_copy="none",
+                recovery_p95=0,
+                quality_budget=200,
+            ),
         ),
     ),
 )
-"""The default `evict`, tuned: a page is low under ``score_num / score_den`` attention a step; ``min_life`` and ``grace`` are steps of
-the session, ``quota`` is permille of its recall, ``own_link`` copies in flight."""
+"""The default `evict`, tuned: a page is low under ``score_num / score_den`` attention a step; ``min_life``
+and ``grace`` are steps of the session, ``quota`` is permille of its recall, ``own_link`` copies in flight.
+"""

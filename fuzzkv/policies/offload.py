@@ -1,8 +1,10 @@
-"""`offload`: near-reuse placement between device and host, with the host copy as authority and a prefetcher of its own.
+"""`offload`: near-reuse placement between device and host, with the host copy as authority and a prefetcher
+of its own.
 
-Source: the native offloading connector of vLLM (POLICIES.md 4.1, [C][D]: store when a block is complete, skip what the host already has, LRU
-or ARC replacement, ghosts steer ARC's target) and the next-access placement of Strata and ECHO (4.3, 4.4, [P]).  Fidelity [R]:
-one page an act and kind; reuse is predicted from the last inter-access gap.
+Source: the native offloading connector of vLLM (POLICIES.md 4.1, [C][D]: store when a block is complete, skip
+what the host already has, LRU or ARC replacement, ghosts steer ARC's target) and the next-access placement of
+Strata and ECHO (4.3, 4.4, [P]).  Fidelity [R]: one page an act and kind; reuse is predicted from the last
+inter-access gap.
 """
 
 from __future__ import annotations
@@ -65,7 +67,9 @@ def offload_rule(s: State, k: Int) -> None:
         idle = not_(page_in_flight(s, p))
         cold = offload_cold(s, k, p)
         back = ite(and_(back < 0, here, get(s, QUOTE, k * NP + p) == 1), p, back)
-        place = ite(and_(here, there, cold, or_(place < 0, get(s, LAST, p) < get(s, LAST, slot(place)))), p, place)
+        place = ite(
+            and_(here, there, cold, or_(place < 0, get(s, LAST, p) < get(s, LAST, slot(place)))), p, place
+        )
         fresh = and_(here, get(s, HOST, p) < 0, cold, idle)
         keep = ite(and_(fresh, or_(keep < 0, get(s, LAST, p) < get(s, LAST, slot(keep)))), p, keep)
         soon = and_(get(s, DEV, p) < 0, there, idle, offload_expected(s, p, get(s, PARAM, k * NPARAM + LEAD)))
@@ -112,14 +116,45 @@ OFFLOAD = Policy(
         kind="offload",
         source="vLLM OffloadingConnector; Strata 2508.18572; ECHO",
         fidelity="[C][D] store and replacement, [P] placement, [R] one page an act, gap prediction",
-        evidence=Evidence(target="near-reuse", horizon=1, confidence=900, provenance="last access and last gap",
-                          calibrated_on="sessions that come back to a page after a similar gap"),
+        evidence=Evidence(
+            target="near-reuse",
+            horizon=1,
+            confidence=900,
+            provenance="last access and last gap",
+            calibrated_on="sessions that come back to a page after a similar gap",
+        ),
         actions=(
-            Action(primitive="begin_store", reversibility="exact", authority_copy="device", recovery_p95=0, quality_budget=0),
-            Action(primitive="drop_device", reversibility="exact", authority_copy="host", recovery_p95=24, quality_budget=0),
-            Action(primitive="drop_host", reversibility="exact", authority_copy="device", recovery_p95=0, quality_budget=0),
-            Action(primitive="begin_load", reversibility="exact", authority_copy="host", recovery_p95=0, quality_budget=0),
+            Action(
+                primitive="begin_store",
+                reversibility="exact",
+                authority_copy="device",
+                recovery_p95=0,
+                quality_budget=0,
+            ),
+            Action(
+                primitive="drop_device",
+                reversibility="exact",
+                authority_copy="host",
+                recovery_p95=24,
+                quality_budget=0,
+            ),
+            Action(
+                primitive="drop_host",
+                reversibility="exact",
+                authority_copy="device",
+                recovery_p95=0,
+                quality_budget=0,
+            ),
+            Action(
+                primitive="begin_load",
+                reversibility="exact",
+                authority_copy="host",
+                recovery_p95=0,
+                quality_budget=0,
+            ),
         ),
     ),
 )
-"""The default `offload`, tuned: ``near`` and ``lead`` are ticks, ``own_link`` copies in flight, ``arc`` 0 for LRU."""
+"""The default `offload`, tuned: ``near`` and ``lead`` are ticks, ``own_link`` copies in flight, ``arc`` 0 for
+LRU.
+"""

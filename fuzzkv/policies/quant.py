@@ -1,8 +1,10 @@
-"""`quant`: cold pages are quantised in place per token and head; a full-precision backup stays on the host and may be consumed.
+"""`quant`: cold pages are quantised in place per token and head; a full-precision backup stays on the host
+and may be consumed.
 
-Source: the per-token-head int8 / int4 cache of vLLM (POLICIES.md 3.3, [C]) with the fallback idea of full-precision originals in
-host memory as authority (2.17, [S]).  Fidelity [R]: pages are quantised after they were written, coldest first; under host pressure the
-oldest backup is consumed, which makes the loss final and charges the ledger.
+Source: the per-token-head int8 / int4 cache of vLLM (POLICIES.md 3.3, [C]) with the fallback idea of
+full-precision originals in host memory as authority (2.17, [S]).  Fidelity [R]: pages are quantised after
+they were written, coldest first; under host pressure the oldest backup is consumed, which makes the loss
+final and charges the ledger.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ def quant_rule(s: State, k: Int) -> None:
         fits = get(s, SPENT, k * NR + r) + get(s, QSHARE, get(s, R_N, r)) <= get(s, PARAM, k * NPARAM + QUOTA)
         best = slot(oldest)
         older = or_(oldest < 0, due < get(s, DUE, k * NP + best))
-        oldest = ite(and_(mark == LOSSY, fits, older, get(s, OWNED, p) == 1, get(s, LAST, p) <= due), p, oldest)
+        oldest = ite(
+            and_(mark == LOSSY, fits, older, get(s, OWNED, p) == 1, get(s, LAST, p) <= due), p, oldest
+        )
         ready = ite(and_(ready < 0, mark == BACKING, there, here), p, ready)
         failed = ite(and_(failed < 0, mark == BACKING, get(s, HOST, p) < 0), p, failed)
         idle_page = get(s, LAST, p) + get(s, PARAM, k * NPARAM + COLD) <= now
@@ -91,13 +95,38 @@ QUANT = Policy(
         kind="quant",
         source="vLLM per-token-head KV cache; run-time certified fallback 2605.20868",
         fidelity="[C] quantiser, [S] backup in host memory, [R] coldest first, consumed under host pressure",
-        evidence=Evidence(target="reconstruction", horizon=1, confidence=990, provenance="absolute maximum per token and head",
-                          calibrated_on="recall of made-up sentences by a 135M model at 4 bits"),
+        evidence=Evidence(
+            target="reconstruction",
+            horizon=1,
+            confidence=990,
+            provenance="absolute maximum per token and head",
+            calibrated_on="recall of made-up sentences by a 135M model at 4 bits",
+        ),
         actions=(
-            Action(primitive="begin_store", reversibility="exact", authority_copy="device", recovery_p95=0, quality_budget=0),
-            Action(primitive="quantise", reversibility="lossy-with-backup", authority_copy="host", recovery_p95=24, quality_budget=0),
-            Action(primitive="drop_host", reversibility="irreversible", authority_copy="none", recovery_p95=0, quality_budget=200),
+            Action(
+                primitive="begin_store",
+                reversibility="exact",
+                authority_copy="device",
+                recovery_p95=0,
+                quality_budget=0,
+            ),
+            Action(
+                primitive="quantise",
+                reversibility="lossy-with-backup",
+                authority_copy="host",
+                recovery_p95=24,
+                quality_budget=0,
+            ),
+            Action(
+                primitive="drop_host",
+                reversibility="irreversible",
+                authority_copy="none",
+                recovery_p95=0,
+                quality_budget=200,
+            ),
         ),
     ),
 )
-"""The default `quant`, tuned: ``cold`` is ticks, ``level`` the precision, ``host_low`` free host frames under which a backup is consumed."""
+"""The default `quant`, tuned: ``cold`` is ticks, ``level`` the precision, ``host_low`` free host frames under
+which a backup is consumed.
+"""

@@ -1,4 +1,6 @@
-"""The policies by name: built-in ones, installed entry points, and ``pkg.module:NAME`` paths that the user allowed."""
+"""The policies by name: built-in ones, installed entry points, and ``pkg.module:NAME`` paths that the user
+allowed.
+"""
 
 from __future__ import annotations
 
@@ -33,19 +35,26 @@ def installed() -> dict[str, Policy]:
 def resolve(names: Iterable[str], *, allow_paths: bool = True) -> tuple[Policy, ...]:
     """The policies of a list, sorted by name.
 
-    A name may be ``pkg.module:NAME`` if ``allow_paths``: then, and only then, that module is imported.  Raises ``UsageError`` for
-    an unknown name (FKV001), a name given twice or none (FKV002), a path that can't be imported (FKV003) and for
-    something that is no policy or declares no manifest (FKV004).
+    A name may be ``pkg.module:NAME`` if ``allow_paths``: then, and only then, that module is imported.
+    Raises ``UsageError`` for an unknown name (FKV001), a name given twice or none (FKV002), a path that can't
+    be imported (FKV003) and for something that is no policy or declares no manifest (FKV004).
     """
     wanted = [name.strip() for name in names if name.strip()]
     if not wanted:
-        raise UsageError(code="FKV002", value="--policies", reason="names no policy", cure="Give at least one, e.g. offload,quant,evict.")
+        raise UsageError(
+            code="FKV002",
+            value="--policies",
+            reason="names no policy",
+            cure="Give at least one, e.g. offload,quant,evict.",
+        )
     known = installed()
     chosen: dict[str, Policy] = {}
     for name in wanted:
         policy = known[name] if name in known else _from_path(name, known, allow_paths)
         if policy.name in chosen:
-            raise UsageError(code="FKV002", value=repr(name), reason="is given twice", cure="Name each policy once.")
+            raise UsageError(
+                code="FKV002", value=repr(name), reason="is given twice", cure="Name each policy once."
+            )
         chosen[policy.name] = policy
     return tuple(chosen[name] for name in sorted(chosen))
 
@@ -53,23 +62,39 @@ def resolve(names: Iterable[str], *, allow_paths: bool = True) -> tuple[Policy, 
 def _from_path(name: str, known: dict[str, Policy], allow_paths: bool) -> Policy:
     if ":" not in name:
         hint = did_you_mean(name, known)
-        raise UsageError(code="FKV001", value=repr(name), reason="no policy of this name is registered",
-                         cure=hint or f"Known are {', '.join(sorted(known))}; your own is named pkg.module:NAME.")
+        raise UsageError(
+            code="FKV001",
+            value=repr(name),
+            reason="no policy of this name is registered",
+            cure=hint or f"Known are {', '.join(sorted(known))}; your own is named pkg.module:NAME.",
+        )
     if not allow_paths:
-        raise UsageError(code="FKV003", value=repr(name), reason="is a path to code, which isn't imported from a case file",
-                         cure="Name it with --policies to allow it.")
+        raise UsageError(
+            code="FKV003",
+            value=repr(name),
+            reason="is a path to code, which isn't imported from a case file",
+            cure="Name it with --policies to allow it.",
+        )
     module_name, _, attribute = name.partition(":")
     try:
         found = getattr(importlib.import_module(module_name), attribute)
     except (ImportError, AttributeError) as error:
-        raise UsageError(code="FKV003", value=repr(name), reason=f"can't be imported ({error})",
-                         cure="Check that the module is on PYTHONPATH and has that attribute.") from error
+        raise UsageError(
+            code="FKV003",
+            value=repr(name),
+            reason=f"can't be imported ({error})",
+            cure="Check that the module is on PYTHONPATH and has that attribute.",
+        ) from error
     return _checked(name, found)
 
 
 def _checked(name: str, found: object) -> Policy:
     made = found() if isinstance(found, type) else found
     if not isinstance(made, Policy):
-        raise UsageError(code="FKV004", value=repr(name), reason=f"is a {type(made).__name__}, not a fuzzkv policy with a manifest",
-                         cure="Export a fuzzkv.contract.policy.Policy.")
+        raise UsageError(
+            code="FKV004",
+            value=repr(name),
+            reason=f"is a {type(made).__name__}, not a fuzzkv policy with a manifest",
+            cure="Export a fuzzkv.contract.policy.Policy.",
+        )
     return made

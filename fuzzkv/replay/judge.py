@@ -4,9 +4,10 @@ Quality: paired with full cache on the same questions. What counts is the cache-
 answers that full cache gets right, how many the arm gets wrong. (The plain difference is reported beside it;
 leaving pages out of attention also removes distractors, and answers won that way must not pay for answers
 lost.) Exact limits against the registered margin ``dq``, one-sided ``alpha`` shared out over the planned
-looks; because the questions of one context are related, the context bootstrap must agree. All controls must be within the margin and the set beyond it (an
-intersection-union test: no correction across arms). Latency: P99 over asks by bootstrap of whole replicas,
-against the control's upper bound plus the slack. Exact: greedy tokens.
+looks; because the questions of one context are related, the context bootstrap must agree. All controls must
+be within the margin and the set beyond it (an intersection-union test: no correction across arms). Latency:
+P99 over asks by bootstrap of whole replicas, against the control's upper bound plus the slack. Exact: greedy
+tokens.
 """
 
 from __future__ import annotations

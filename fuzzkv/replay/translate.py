@@ -1,7 +1,8 @@
 """From histories to scripts: what an engine has to do to replay each arm of a case.
 
-Only what the history says is translated; an engine replay decides nothing.  Pages that lie on the host when a session's questions are
-asked come back through the host copy that the arm still has, which is how a broken promise is called in.
+Only what the history says is translated; an engine replay decides nothing.  Pages that lie on the host when a
+session's questions are asked come back through the host copy that the arm still has, which is how a broken
+promise is called in.
 """
 
 from __future__ import annotations
@@ -16,11 +17,23 @@ BITS = {INT8: 8, INT4: 4}
 """Precision of the machine -> bits on the engine."""
 TICK_US = 2500
 """Length of a tick in latency replays, in microseconds."""
-KINDS: Mapping[str, Kind] = {"latency": "latency", "quality": "quality", "content": "quality", "contract": "quality"}
+KINDS: Mapping[str, Kind] = {
+    "latency": "latency",
+    "quality": "quality",
+    "content": "quality",
+    "contract": "quality",
+}
 """Oracle that failed -> kind of replay."""
 
-_COPIES = {"begin_store": "store", "end_store": "stored", "begin_load": "load", "end_load": "loaded", "fail_copy": "fail",
-           "drop_device": "discard_device", "drop_host": "discard_host"}
+_COPIES = {
+    "begin_store": "store",
+    "end_store": "stored",
+    "begin_load": "load",
+    "end_load": "loaded",
+    "fail_copy": "fail",
+    "drop_device": "discard_device",
+    "drop_host": "discard_host",
+}
 
 
 class _Writer:
@@ -50,10 +63,12 @@ class _Writer:
                 self.bring(p)
 
     def serve(self, focus: int, records: list[Record]) -> None:
-        """What the reader waits for comes first, so that its clock runs while the link is busy with other copies."""
+        """What the reader waits for comes first, so that its clock runs while the link is busy with other
+        copies.
+        """
         if focus in self.loading:
             failed = [r for r in records if r.primitive == "fail_copy" and r.page == focus]
-            for r in failed:
+            for _ in failed:
                 self.put("fail", focus)
             self.put("await", focus)
         if any(r.primitive in ("demand_load", "remote_read") for r in records):
@@ -113,7 +128,8 @@ class _Writer:
 def script_of(history: History, *, step_cost: int, page_cost: int) -> tuple[Op, ...]:
     """The script of one arm.
 
-    An ``ask`` carries the ticks that a step takes at least, so that a latency replay keeps the schedule's pace.
+    An ``ask`` carries the ticks that a step takes at least, so that a latency replay keeps the schedule's
+    pace.
     """
     writer = _Writer(step_cost, page_cost)
     by_event: dict[int, list[Record]] = {}
@@ -126,21 +142,40 @@ def script_of(history: History, *, step_cost: int, page_cost: int) -> tuple[Op, 
     return tuple(writer.ops)
 
 
-def job_of(case_id: str, oracle: str, histories: Mapping[int, History], *, page: int, seed: int, step_cost: int, page_cost: int,
-           objective: int, tolerance: int) -> Job:
+def job_of(
+    case_id: str,
+    oracle: str,
+    histories: Mapping[int, History],
+    *,
+    page: int,
+    seed: int,
+    step_cost: int,
+    page_cost: int,
+    objective: int,
+    tolerance: int,
+) -> Job:
     """The job that confirms a case: all arms, the questions that decide, and the kind of judgement.
 
-    A breach of the quality ledger is judged over every page of the session, anything else over the page that was hurt.  The latency
-    objective of the engine is the model's slack plus half the tolerance, above what the empty control needs.
+    A breach of the quality ledger is judged over every page of the session, anything else over the page that
+    was hurt.  The latency objective of the engine is the model's slack plus half the tolerance, above what
+    the empty control needs.
     """
     kind = KINDS[oracle]
     arms = tuple(
-        Arm(history.policies, script_of(history, step_cost=step_cost, page_cost=page_cost)) for _, history in sorted(histories.items())
+        Arm(history.policies, script_of(history, step_cost=step_cost, page_cost=page_cost))
+        for _, history in sorted(histories.items())
     )
     if oracle == "quality":
         pages = [op.arg for op in arms[-1].script if op.verb == "arrive" and op.request == page // PAGES]
         endpoint = tuple((page // PAGES, i) for i in range(max(pages)))
     else:
         endpoint = ((page // PAGES, page % PAGES),)
-    return Job(case_id=case_id, kind=kind, arms=arms, endpoint=endpoint, seed=seed, tick_us=TICK_US,
-               slack_ticks=objective - step_cost + (tolerance + 1) // 2)
+    return Job(
+        case_id=case_id,
+        kind=kind,
+        arms=arms,
+        endpoint=endpoint,
+        seed=seed,
+        tick_us=TICK_US,
+        slack_ticks=objective - step_cost + (tolerance + 1) // 2,
+    )

@@ -1,7 +1,8 @@
 """Hypothesis strategies for schedules, and the way back: a schedule as the choices that draw it.
 
-The same events that the bulk engine runs.  Simpler draws make simpler events, so Hypothesis shrinks schedules well; and because a
-schedule found by the bulk engine can be written as choices, Hypothesis can start from it (`find`'s database, an ``@example``).
+The same events that the bulk engine runs.  Simpler draws make simpler events, so Hypothesis shrinks schedules
+well; and because a schedule found by the bulk engine can be written as choices, Hypothesis can start from it
+(`find`'s database, an ``@example``).
 """
 
 from __future__ import annotations
@@ -43,9 +44,11 @@ def schedules(policies: Sequence[str], *, max_events: int = LONGEST) -> st.Searc
 
 
 def as_choices(schedule: Schedule) -> bytes:
-    """The choices with which ``schedules(schedule.policies)`` draws exactly this schedule, as the example database keeps them.
+    """The choices with which ``schedules(schedule.policies)`` draws exactly this schedule, as the example
+    database keeps them.
 
-    One choice too many stands at the end: Hypothesis takes an entry that it would have saved itself as already shrunk.
+    One choice too many stands at the end: Hypothesis takes an entry that it would have saved itself as
+    already shrunk.
     """
     choices: list[int | bool] = []
     for op, a, b in schedule.events:
