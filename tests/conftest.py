@@ -1,0 +1,25 @@
+"""What several tests share: the default policies, compiled once a session, and a cache folder of its own."""
+
+from __future__ import annotations
+
+import pytest
+
+from fuzzkv.contract.policy import Policy
+from fuzzkv.contract.schedule import Config
+from fuzzkv.machine.engine import BulkEngine
+from fuzzkv.policies.registry import resolve
+
+
+@pytest.fixture(scope="session")
+def defaults() -> tuple[Policy, ...]:
+    """The default policies, slot by slot: evict, offload, quant."""
+    return resolve(["offload", "quant", "evict"])
+
+
+@pytest.fixture(scope="session")
+def compiled(defaults: tuple[Policy, ...]) -> BulkEngine:
+    """The default set, compiled (half a minute the first time, then from the cache).
+
+    Take ``compiled.again(seed=...)``: tests share this one.
+    """
+    return BulkEngine(defaults, Config())

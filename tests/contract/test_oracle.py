@@ -1,0 +1,151 @@
+"""The oracle before the system: each invariant has a mutant that it kills and a clean twin on which
+everything is silent; each clause of the contract refuses the mutant and lets the twin pass.
+
+I11 and I16 can't be broken through the primitives; for them the text itself is mutated.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from fuzzkv.contract import primitives
+from fuzzkv.contract.invariants import BY_ID, INVARIANTS, checked, names
+from fuzzkv.contract.layout import CLAUSES, COLUMNS
+from fuzzkv.contract.policy import Rule
+from fuzzkv.contract.schedule import FAIL, TICK, Event, Schedule
+from fuzzkv.machine.outcome import ArmOutcome, ending
+from fuzzkv.machine.readers import plain_apply
+from fuzzkv.machine.start import first_state
+from fuzzkv.machine.symbolic import run_symbolic
+from tests.broken import (
+    CONFIG,
+    PLANTS,
+    WAIT,
+    A,
+    Plant,
+    ask,
+    drops_after_storing,
+    frees_the_source_after_the_load,
+    policy,
+)
+
+MUTATED_TEXT = ("I11", "I16")
+every_plant = pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.invariant)
+
+
+def run(rule: Rule, events: Sequence[Event], *, enforce: bool = False) -> tuple[list[int], ArmOutcome]:
+    """The last state of a schedule for one rule, and what it came to, in the plain reader."""
+    chosen = (policy("x", rule),)
+    state = first_state(CONFIG, chosen, enforce=enforce)
+    apply = plain_apply(chosen)
+    for e, (op, a, b) in enumerate(events):
+        state[COLUMNS["EVENT"]] = e
+        apply(state, op, a, b, 1)
+    return state, ending(state, ("x",))
+
+
+def broken(outcome: ArmOutcome) -> list[str]:
+    return [violation.invariant for violation in outcome.violations]
+
+
+def refused(state: Sequence[int]) -> list[str]:
+    base = COLUMNS["REFUSED"]
+    return [clause for i, clause in enumerate(CLAUSES) if state[base + i]]
+
+
+def test_every_checked_invariant_has_a_mutant() -> None:
+    assert sorted([plant.invariant for plant in PLANTS] + list(MUTATED_TEXT)) == sorted(checked())
+
+
+def test_every_clause_has_a_mutant() -> None:
+    assert {plant.clause for plant in PLANTS} == set(CLAUSES)
+
+
+@every_plant
+def test_the_mutant_is_killed(plant: Plant) -> None:
+    _, outcome = run(plant.mutant, plant.events)
+    assert plant.invariant in broken(outcome)
+    # It is the first thing that breaks, or it follows from what broke before it.
+    before = broken(outcome)[: broken(outcome).index(plant.invariant)]
+    assert set(before) <= set(BY_ID[plant.invariant].implied_by)
+
+
+@every_plant
+def test_the_twin_is_clean(plant: Plant) -> None:
+    for enforce in (False, True):
+        state, outcome = run(plant.twin, plant.events, enforce=enforce)
+        assert outcome.acted == 1 and broken(outcome) == [] and refused(state) == []
+
+
+@every_plant
+def test_the_contract_refuses_the_mutant(plant: Plant) -> None:
+    state, outcome = run(plant.mutant, plant.events, enforce=True)
+    assert broken(outcome) == [] and refused(state) == [plant.clause]
+    # Without it nothing is refused, and nothing counted.
+    assert refused(run(plant.mutant, plant.events)[0]) == []
+
+
+@every_plant
+def test_the_contract_permits_what_comes_before(plant: Plant) -> None:
+    """It refuses one act, not the policy: the mutant acted under the contract too."""
+    assert run(plant.mutant, plant.events, enforce=True)[1].acted == 1
+
+
+@every_plant
+@pytest.mark.parametrize("enforce", [False, True], ids=["observe", "enforce"])
+def test_the_solvers_reader_kills_the_same(plant: Plant, enforce: bool) -> None:
+    for rule in (plant.mutant, plant.twin):
+        ours = run_symbolic(Schedule(("x",), plant.events), (policy("x", rule),), 1, CONFIG, enforce=enforce)
+        assert ours == run(rule, plant.events, enforce=enforce)[0]
+
+
+def mutated(function: Callable[..., Any], old: str, new: str) -> Callable[..., Any]:
+    """A function of the text with one passage replaced."""
+    source = inspect.getsource(function)
+    assert source.count(old) == 1
+    space = dict(function.__globals__)
+    exec(source.replace(old, new), space)
+    return space[function.__name__]  # type: ignore[no-any-return]
+
+
+def test_i11_kills_a_text_that_forgets_whose_a_frame_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    events = PLANTS[1].events
+    assert broken(run(drops_after_storing, events)[1]) == []
+    forgets = mutated(primitives.drop_device, "put_if(s, ok, DEV, p, -1)", "put_if(s, ok, DEV, p, d)")
+    monkeypatch.setitem(drops_after_storing.__globals__, "drop_device", forgets)
+    assert broken(run(drops_after_storing, events)[1])[0] == "I11"
+
+
+def test_i16_kills_a_text_that_takes_a_failed_load_for_a_good_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Page 1 goes to the host and leaves the device; its load fails.
+    events = (PLANTS[2].events[0], A, WAIT, A, A, (FAIL, 0, 0), (TICK, 8, 0))
+    rule = frees_the_source_after_the_load
+    state, outcome = run(rule, events)
+    assert broken(outcome) == [] and state[COLUMNS["DEV"] + 1] == -1
+    old = "put_if(s, unloaded, D_PAGE, d_dst, FREE)"
+    believes = mutated(primitives.complete, old, "put_if(s, unloaded, D_FILL, d_dst, 1)")
+    monkeypatch.setattr(primitives, "complete", believes)
+    assert "I16" in broken(run(rule, events)[1])
+
+
+def test_a_failed_store_yields_no_host_page() -> None:
+    events = (PLANTS[2].events[0], A, (FAIL, 0, 0), WAIT, ask(1))
+    state, outcome = run(drops_after_storing, events)
+    assert broken(outcome) == [] and state[COLUMNS["HOST"] + 1] == -1
+    assert all(owner < 0 for owner in state[COLUMNS["H_PAGE"] : COLUMNS["H_PAGE"] + 12])
+
+
+def test_names_and_ids() -> None:
+    assert list(names()) == [f"I{i}" for i in range(1, 19)] == [i.id for i in INVARIANTS]
+    assert len(set(names().values())) == 18 and names()["I1"] == "authority"
+    assert set(checked()) == {i.id for i in INVARIANTS if i.checked} and "I5" not in checked()
+
+
+def test_what_implies_an_invariant_exists_and_comes_from_no_circle() -> None:
+    for invariant in INVARIANTS:
+        assert set(invariant.implied_by) <= set(names()) - {invariant.id}
+        assert invariant.rule and invariant.oracle and invariant.severity
