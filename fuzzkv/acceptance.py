@@ -15,8 +15,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from fuzzkv.casebook import Recipe, narrowed
+from fuzzkv.contract.layout import COLUMNS, NR
 from fuzzkv.contract.policy import Policy
-from fuzzkv.contract.schedule import Config
+from fuzzkv.contract.schedule import Config, Schedule
+from fuzzkv.events import Listener
 from fuzzkv.machine.engine import BulkEngine
 from fuzzkv.oracles.statistics import clopper_pearson_upper
 
@@ -105,22 +108,66 @@ def stands(kept: Mapping[str, Any], policy: Policy) -> bool:
     )
 
 
-def accept(policies: Sequence[Policy], config: Config, *, seed: int, schedules: int) -> dict[str, Any]:
-    """Compute the model part of the acceptance of each policy as plain data."""
+def edge_schedule(engine: BulkEngine, policy: str, *, look: int = 20_000) -> Schedule:
+    """The schedule, of the first ``look``, in which the policy alone does most harm that is still allowed.
+
+    The largest charge to one request, then the most demand loads, then the fewest events.
+    """
+    slot = engine.names.index(policy)
+    loss, demand = COLUMNS["R_LOSS"], COLUMNS["DEMAND"]
+    best, worst = engine.schedule(0), (-1, -1, 0)
+    for number in range(look):
+        schedule = engine.schedule(number)
+        state = engine.final_state(schedule.events, 1 << slot)
+        harm = (int(max(state[loss : loss + NR])), int(state[demand]), -len(schedule.events))
+        if harm > worst:
+            best, worst = schedule, harm
+    return best
+
+
+def on_engine(
+    engine: BulkEngine, policy: Policy, config: Config, listeners: Sequence[Listener], *, device: str
+) -> dict[str, Any]:
+    """The policy alone on a real worker, at its edge: paired with full cache over every page, raw counts and
+    decision.
+
+    Raises ``EnvironmentFailure`` (FKV050) if no engine is installed.
+    """
+    from fuzzkv.confirming import alone_on_engine
+
+    full = edge_schedule(engine, policy.name)
+    chosen, schedule = narrowed(engine.policies, 1 << engine.names.index(policy.name), full.events)
+    return alone_on_engine(Recipe(schedule, chosen, config), listeners, device=device)
+
+
+def accept(
+    policies: Sequence[Policy],
+    config: Config,
+    *,
+    seed: int,
+    schedules: int,
+    listeners: Sequence[Listener] = (),
+    device: str | None = None,
+) -> dict[str, Any]:
+    """Compute the acceptance of each policy as plain data: on the model, and with ``device`` on the engine
+    too.
+    """
     engine = BulkEngine(policies, config, seed=seed)
     entries = {}
     for policy in policies:
         result = try_alone(engine, policy.name, seed=seed, schedules=schedules)
+        real = {} if device is None else on_engine(engine, policy, config, listeners, device=device)
         entries[policy.name] = {
             "version": policy.version,
             "parameters": dict(policy.parameters),
-            "passed": result.passed,
+            "passed": result.passed and real.get("decision", "within-margin") == "within-margin",
             "model": {
                 "schedules": schedules,
                 "failures": result.failures,
                 "upper_95": f"{result.upper:.2e}",
                 "seed": seed,
             },
+            "engine": real,
             "edge": edge_of(policy, config, seed=seed, schedules=min(schedules, 200_000)),
         }
     return {"schema_version": SCHEMA_VERSION, "config": config.as_json(), "policies": entries}

@@ -13,7 +13,7 @@ from typing import Any
 from fuzzkv.casebook import Recipe, read_case
 from fuzzkv.contract.invariants import BY_ID
 from fuzzkv.contract.layout import PAGES
-from fuzzkv.errors import FuzzkvError, UsageError
+from fuzzkv.errors import EnvironmentFailure, FuzzkvError, UsageError
 from fuzzkv.events import Confirmed, ConfirmProgress, Listener, WarningRaised, emit
 from fuzzkv.oracles.thresholds import default_thresholds
 
@@ -47,6 +47,57 @@ def job_for(case: Mapping[str, Any], recipe: Recipe) -> Any:
         objective=config.objective,
         tolerance=config.tolerance,
     )
+
+
+def alone_on_engine(recipe: Recipe, listeners: Sequence[Listener], *, device: str) -> dict[str, Any]:
+    """One policy alone on a real worker, paired with full cache over every page: decision, raw counts, intervals.
+
+    Raises ``EnvironmentFailure`` (FKV050) if no engine is installed or the worker fails.
+    """
+    from fuzzkv.replay.confirm import confirm
+    from fuzzkv.replay.script import Arm, Job
+    from fuzzkv.replay.translate import script_of
+
+    config = recipe.config
+    name = recipe.policies[0].name
+    if engine_name() == "none":
+        raise EnvironmentFailure(
+            code="FKV050",
+            value=name,
+            reason="no engine is installed",
+            cure="Install one, or use --no-engine.",
+        )
+    arms = tuple(
+        Arm(history.policies, script_of(history, step_cost=config.step_cost, page_cost=config.page_cost))
+        for _, history in sorted(recipe.histories().items())
+    )
+    job = Job(
+        case_id=f"accept-{name}", kind="quality", arms=arms, endpoint=(), seed=1, tick_us=1, slack_ticks=0
+    )
+    logs = Path(tempfile.mkdtemp(prefix=f"fuzzkv-accept-{name}-"))
+    result = confirm(
+        job,
+        thresholds=default_thresholds(),
+        log_dir=logs,
+        on_event=lambda seen: emit(listeners, ConfirmProgress(**vars(seen))),
+        device=device,
+    )
+    if not result.arms:
+        raise EnvironmentFailure(code="FKV052", value=name, reason=result.reason, cure=f"See {result.log}.")
+    emit(
+        listeners,
+        Confirmed(job.case_id, result.arms[-1].decision, "vllm", result.reason, float(result.seconds)),
+    )
+    arm = result.arms[-1].as_dict()
+    return {
+        "engine": f"{result.engine}, {result.model}",
+        "thresholds": result.thresholds,
+        "decision": arm["decision"],
+        "counts": arm["counts"],
+        "intervals": arm["intervals"],
+        "values": arm["values"],
+        "schedule": recipe.schedule.as_json(),
+    }
 
 
 @dataclass

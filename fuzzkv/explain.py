@@ -179,7 +179,8 @@ def _because(records: Sequence[Record], seen: Mapping[int, int], violation: Viol
         if moved:
             return [
                 f"({seen[id(moved[-1])]}) comes before ({last}), because {moved[-1].actor} acts first; "
-                f"from then on no step reads p, so its attention falls for want of looking, and {violation.actor} takes that for a low score."
+                f"from then on no step reads p, so its attention falls for want of looking, and "
+                f"{violation.actor} takes that for a low score."
             ]
     if violation.invariant == "I18":
         drops = [r for r in records if r.primitive == "drop_host" and r.detail]

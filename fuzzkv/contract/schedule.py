@@ -59,17 +59,15 @@ def schedule_from_json(policies: tuple[str, ...], rows: list[list[object]]) -> S
         if len(row) != 3 or row[0] not in OPS:
             raise ValueError(f"event {i} is {row!r}, not [name, a, b] with a name among {', '.join(OPS)}")
         op = OPS.index(str(row[0]))
-        a = policies.index(str(row[1])) if op == ACT and row[1] in policies else row[1]
-        b = row[2]
+        a, b = row[1], row[2]
         low_a, high_a, low_b, high_b = BOUNDS[op]
-        if (
-            not isinstance(a, int)
-            or not isinstance(b, int)
-            or not (low_a <= a <= high_a and low_b <= b <= high_b)
-        ):
-            raise ValueError(
-                f"event {i} is {row!r}: a must be {low_a} to {high_a} (or a policy of the case) and b {low_b} to {high_b}"
-            )
+        wanted = f"{low_a} to {high_a}"
+        if op == ACT:
+            a = policies.index(a) if isinstance(a, str) and a in policies else None
+            wanted = f"a policy of the case ({', '.join(policies)})"
+        # JSON's true is no number here, though Python's is.
+        if type(a) is not int or type(b) is not int or not (low_a <= a <= high_a and low_b <= b <= high_b):
+            raise ValueError(f"event {i} is {row!r}: a must be {wanted} and b {low_b} to {high_b}")
         events.append((op, a, b))
     return Schedule(policies, tuple(events))
 

@@ -187,7 +187,7 @@ def check_text(function: Text) -> None:
     first = inspect.getsourcelines(function)[1]
     for statement in _plain(function).body:
         for node in ast.walk(statement):
-            line = first + getattr(node, "lineno", 1) - 1
+            line = first + getattr(node, "lineno", statement.lineno) - 1
             if isinstance(node, ast.Call):
                 if not isinstance(node.func, ast.Name) or node.keywords:
                     raise _refusal(

@@ -1,0 +1,101 @@
+"""How fast the model is: primitive events/s and schedules/s of the readers with all oracles on, and the time to the first conflict.
+
+One core.  Rates are medians of several runs within this one process; the ratio between the readers is what compares machines.  Prints a
+table and, with ``--json FILE``, writes the numbers.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import time
+from typing import Any
+
+from fuzzkv.contract.layout import COLUMNS
+from fuzzkv.contract.schedule import Config
+from fuzzkv.machine.engine import BulkEngine
+from fuzzkv.machine.readers import python_apply
+from fuzzkv.machine.start import first_state
+from fuzzkv.policies.registry import resolve
+
+RUNS = 5
+PYTHON_SCHEDULES = 300
+COMPILED_SCHEDULES = 100_000
+
+
+def python_rates(engine: BulkEngine) -> tuple[float, float, float]:
+    """Median primitive events/s, schedule events/s and schedules/s of the written-out Python reader on one policy set."""
+    apply = python_apply(engine.policies)
+    schedules = [engine.schedule(number).events for number in range(PYTHON_SCHEDULES)]
+    first = first_state(engine.config, engine.policies)
+    full = (1 << len(engine.policies)) - 1
+    rates = []
+    for _ in range(RUNS):
+        primitives = events = 0
+        began = time.perf_counter()
+        for schedule in schedules:
+            s = first[:]
+            for e, (op, a, b) in enumerate(schedule):
+                s[COLUMNS["EVENT"]] = e
+                apply(s, op, a, b, full)
+            primitives += s[COLUMNS["PRIMS"]]
+            events += len(schedule)
+        seconds = time.perf_counter() - began
+        rates.append((primitives / seconds, events / seconds, len(schedules) / seconds))
+    return tuple(statistics.median(column) for column in zip(*rates, strict=True))  # type: ignore[return-value]
+
+
+def compiled_rates(engine: BulkEngine) -> tuple[float, float]:
+    """Median primitive events/s and schedules/s (control arms included) of the compiled search."""
+    rates = []
+    for seed in range(RUNS):
+        fresh = engine.again(seed=seed)
+        began = time.perf_counter()
+        fresh.search(COMPILED_SCHEDULES)
+        seconds = time.perf_counter() - began
+        rates.append((fresh.primitives / seconds, fresh.runs / seconds))
+    return statistics.median(r[0] for r in rates), statistics.median(r[1] for r in rates)
+
+
+def first_conflict(engine: BulkEngine) -> tuple[float, float]:
+    """Median milliseconds and schedules until the first conflict of at least two policies, over seeds."""
+    times, counts = [], []
+    for seed in range(RUNS):
+        fresh = engine.again(seed=seed)
+        began = time.perf_counter()
+        while not any(bin(c.mask).count("1") > 1 for c in fresh.classes):
+            fresh.search(1)
+        times.append(1000 * (time.perf_counter() - began))
+        counts.append(fresh.drawn)
+    return statistics.median(times), statistics.median(counts)
+
+
+def main() -> None:
+    """Measure and print."""
+    began = time.perf_counter()
+    engine = BulkEngine(resolve(["offload", "quant", "evict"]), Config())
+    engine.search(1)
+    ready = time.perf_counter() - began
+    python_primitives, python_events, python_schedules = python_rates(engine)
+    primitives, schedules = compiled_rates(engine)
+    milliseconds, drawn = first_conflict(engine)
+    found: dict[str, Any] = {
+        "start_s": f"{ready:.2f}", "python_primitives_per_s": round(python_primitives), "python_events_per_s": round(python_events),
+        "python_schedules_per_s": round(python_schedules), "compiled_primitives_per_s": round(primitives),
+        "compiled_schedules_per_s": round(schedules), "ratio": f"{primitives / python_primitives:.0f}",
+        "first_conflict_ms": f"{milliseconds:.2f}", "first_conflict_schedules": round(drawn),
+    }
+    print(f"ready (compiled, or loaded from the cache)   {ready:10.2f} s")
+    print(f"Python reader, all oracles on                {python_primitives:10,.0f} primitive events/s  {python_schedules:9,.0f} schedules/s")
+    print(f"compiled reader, all oracles and arms        {primitives:10,.0f} primitive events/s  {schedules:9,.0f} schedules/s")
+    print(f"compiled to Python                           {primitives / python_primitives:10.0f} times")
+    print(f"first conflict (median of {RUNS} seeds)            {milliseconds:10.2f} ms after {drawn:.0f} schedules")
+    if "--json" in sys.argv:
+        path = sys.argv[sys.argv.index("--json") + 1]
+        with open(path, "w") as file:
+            json.dump(found, file, indent=1, sort_keys=True)
+
+
+if __name__ == "__main__":
+    main()
