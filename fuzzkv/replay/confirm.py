@@ -1,10 +1,10 @@
 """Confirms a case on a real engine: spawns the workers, keeps them in step, judges, and never raises for a
 dead worker.
 
-Quality and exact replays use two processes, so that no control ever shares an engine with the set. A
-latency replay uses one, with the arms taking turns replica by replica: two processes would differ in memory
-layout, warm caches and scheduling, which is the noise that must be shared; that nothing leaks between arms
-is what the exact kind shows.
+Quality and exact replays use two processes, so that no control ever shares an engine with the set. In a
+latency replay each of two processes runs half of the replicas with all arms taking turns replica by replica:
+arms in processes of their own would differ in memory layout, warm caches and scheduling, which is the noise
+that must be shared; that nothing leaks between arms is what the exact kind shows.
 """
 
 from __future__ import annotations
@@ -132,11 +132,13 @@ class _Run:
     def start(self, folder: Path, attempt: int, device: str, command: Sequence[str] | None) -> None:
         """Spawn the workers."""
         last = len(self.job.arms) - 1
-        teams = {"controls": [*range(last)], "set": [last]}
+        teams = [("controls", [*range(last)], self.rounds), ("set", [last], self.rounds)]
         if self.job.kind == "latency":
-            teams = {"all": [*range(last + 1)]}
-        for name, arms in teams.items():
-            plan = {"job": self.job.as_dict(), "arms": arms, "rounds": self.rounds, "device": device}
+            every = [*range(last + 1)]
+            halves = [[replicas[start::2] for replicas in self.rounds] for start in (0, 1)]
+            teams = [("first-half", every, halves[0]), ("second-half", every, halves[1])]
+        for name, arms, rounds in teams:
+            plan = {"job": self.job.as_dict(), "arms": arms, "rounds": rounds, "device": device}
             self.workers.append(Worker(f"{name}-{attempt}", plan, folder, command))
 
     def stop(self) -> None:
@@ -179,7 +181,7 @@ class _Run:
                     elif record["type"] == "progress":
                         self._tell(record, number + 1, total)
                     elif record["type"] == "round" and record["round"] == number:
-                        found.update(record["arms"])
+                        _merge(found, record["arms"])
                         del heard[worker]
                         break
             for worker, since in heard.items():
@@ -194,3 +196,14 @@ class _Run:
         arm = self.job.arms[record["arm"]].policies
         done, right, looks = record["done"], record["right"], len(self.rounds)
         self.on_event(ReplayProgress(self.job.case_id, arm, done, total, right, look, looks))
+
+
+def _merge(found: dict[str, Any], arms: Mapping[str, Any]) -> None:
+    """Add one worker's arms; of two halves of one arm the latencies follow each other and the counters add up."""
+    for arm, record in arms.items():
+        if arm not in found:
+            found[arm] = record
+            continue
+        found[arm]["us"] += record["us"]
+        for name, n in record["counters"].items():
+            found[arm]["counters"][name] = found[arm]["counters"].get(name, 0) + n

@@ -15,7 +15,7 @@ from fuzzkv.replay.script import Arm, Job, Kind, Op
 
 BITS = {INT8: 8, INT4: 4}
 """Precision of the machine -> bits on the engine."""
-TICK_US = 2500
+TICK_US = 2000
 """Length of a tick in latency replays, in microseconds."""
 KINDS: Mapping[str, Kind] = {
     "latency": "latency",
