@@ -14,7 +14,8 @@ the plain reader and the solver ignore them, and a test compares them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from fuzzkv.contract.layout import constants
@@ -106,6 +107,20 @@ def guard(g: Bool) -> None:
 
 def skip(g: Bool) -> None:
     """In the rest of this round of the loop nothing changes unless ``g`` holds (a hint for speed)."""
+
+
+@contextmanager
+def listening(listener: Callable[[int, int, int, int], None] | None) -> Iterator[None]:
+    """While this is open, ``listener(primitive, actor, page, detail)`` hears every note (``None``:
+    nothing)."""
+    if listener is None:
+        yield
+        return
+    _listener.append(listener)
+    try:
+        yield
+    finally:
+        _listener.pop()
 
 
 def note(s: State, g: Bool, primitive: int, actor: Int, page: Int, detail: Int) -> None:

@@ -15,6 +15,7 @@ from fuzzkv.contract.layout import (
 )
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import ACT, Config, Schedule
+from fuzzkv.contract.vocabulary import listening
 from fuzzkv.machine.outcome import ArmOutcome, Violation, ending
 from fuzzkv.machine.readers import plain_apply, python_apply
 from fuzzkv.machine.start import first_state
@@ -90,11 +91,11 @@ def run_history(
             latencies.append(detail)
 
     apply = plain_apply(policies) if plain else python_apply(tuple(policies), tell)
-    for e, (op, a, b) in enumerate(schedule.events):
-        s[event] = e
-        if op == ACT and not mask >> a & 1:
-            continue
-        apply(s, op, a, b, mask)
+    with listening(tell if plain else None):
+        for e, (op, a, b) in enumerate(schedule.events):
+            s[event] = e
+            if op != ACT or mask >> a & 1:
+                apply(s, op, a, b, mask)
     end = ending(s, names)
     return History(
         schedule=schedule,

@@ -46,6 +46,14 @@ _ALLOWED = (
     ast.GtE,
 )
 
+_CURES = {
+    ast.BoolOp: "Join with and_() or or_().",
+    ast.FloorDiv: "Divide by a constant with div().",
+    ast.Subscript: "Read with get() and write with put().",
+    ast.While: "Loop over each(n) with a constant n.",
+    ast.AugAssign: "Assign anew, or write with add_if().",
+}
+
 Text = Callable[..., Any]
 
 
@@ -109,7 +117,7 @@ class _WriteOut(ast.NodeTransformer):
         if not inspect.isfunction(target):
             raise _refusal(
                 self.function,
-                node.func.lineno,
+                inspect.getsourcelines(self.function)[1] + node.func.lineno - 1,
                 f"calls {name!r}, which is no function of the text",
                 "Use the vocabulary's functions, or a plain function of your own module.",
             )
@@ -212,8 +220,26 @@ def check_text(function: Text) -> None:
                     function,
                     line,
                     f"uses {type(node).__name__.lower()}, which the vocabulary doesn't have",
-                    "Branch with ite() or a guarded write.",
+                    _CURES.get(type(node), "Branch with ite() or a guarded write."),
                 )
+            elif isinstance(node, ast.For) and not _constant_loop(function, node):
+                raise _refusal(
+                    function,
+                    line,
+                    "loops over a number that isn't constant",
+                    "Loop over each(n) with a constant n.",
+                )
+
+
+def _constant_loop(function: Text, node: ast.For) -> bool:
+    assert isinstance(node.iter, ast.Call)
+    if len(node.iter.args) != 1:
+        return False
+    bound = node.iter.args[0]
+    if isinstance(bound, ast.Name):
+        local = bound.id in function.__code__.co_varnames
+        return not local and isinstance(function.__globals__.get(bound.id), int)
+    return isinstance(bound, ast.Constant) and isinstance(bound.value, int)
 
 
 def write_out(roots: Iterable[Text], *, trace: bool, prefix: str = "") -> str:

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fuzzkv.contract import vocabulary
 from fuzzkv.contract.layout import COLUMNS, SIZES
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import ARRIVE, FADE, FAIL, FINISH, LATE, STEP, TICK, Config, Event, Schedule
+from fuzzkv.contract.vocabulary import listening
 from fuzzkv.machine.engine import BulkEngine
 from fuzzkv.machine.outcome import ending
 from fuzzkv.machine.readers import plain_apply, python_apply
@@ -116,15 +116,12 @@ def test_notes_are_the_same(defaults: tuple[Policy, ...], compiled: BulkEngine) 
     heard: dict[str, list[tuple[int, ...]]] = {"written": [], "plain": []}
     in_written = python_apply(defaults, lambda *what: heard["written"].append(what))
     in_plain = plain_apply(defaults)
-    vocabulary._listener.append(lambda *what: heard["plain"].append(what))
-    try:
+    with listening(lambda *what: heard["plain"].append(what)):
         for number in range(6):
             written, plain = first_state(Config(), defaults), first_state(Config(), defaults)
             for op, a, b in compiled.again(seed=3).schedule(number).events:
                 in_written(written, op, a, b, 7)
                 in_plain(plain, op, a, b, 7)
-    finally:
-        vocabulary._listener.pop()
     assert heard["written"] and heard["written"] == heard["plain"]
 
 
