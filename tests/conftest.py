@@ -22,4 +22,8 @@ def compiled(defaults: tuple[Policy, ...]) -> BulkEngine:
 
     Take ``compiled.again(seed=...)``: tests share this one.
     """
-    return BulkEngine(defaults, Config())
+    engine = BulkEngine(defaults, Config())
+    engine.search(1)
+    engine.shows(((0, 1, 0),), (7, "I1", None, "read"), False, ())
+    engine.final_state(((0, 1, 0),), 7)
+    return engine

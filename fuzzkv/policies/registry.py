@@ -78,18 +78,26 @@ def _from_path(name: str, known: dict[str, Policy], allow_paths: bool) -> Policy
     module_name, _, attribute = name.partition(":")
     try:
         found = getattr(importlib.import_module(module_name), attribute)
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # a module may fail in any way while it is imported
         raise UsageError(
             code="FKV003",
             value=repr(name),
-            reason=f"can't be imported ({error})",
+            reason=f"can't be imported ({type(error).__name__}: {error})",
             cure="Check that the module is on PYTHONPATH and has that attribute.",
         ) from error
     return _checked(name, found)
 
 
 def _checked(name: str, found: object) -> Policy:
-    made = found() if isinstance(found, type) else found
+    try:
+        made = found() if isinstance(found, type) else found
+    except Exception as error:
+        raise UsageError(
+            code="FKV004",
+            value=repr(name),
+            reason=f"can't be made without arguments ({type(error).__name__}: {error})",
+            cure="Export a fuzzkv.contract.policy.Policy, or a class that makes one from nothing.",
+        ) from error
     if not isinstance(made, Policy):
         raise UsageError(
             code="FKV004",

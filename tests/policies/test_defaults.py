@@ -1,0 +1,153 @@
+"""Each default policy alone: breaks nothing, does something, is the same every time; and how policies are
+named."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from fuzzkv.acceptance import load_acceptance, stands, try_alone
+from fuzzkv.contract.layout import COLUMNS, NPRIM, PRIMITIVES
+from fuzzkv.contract.policy import Policy
+from fuzzkv.contract.schedule import ACT, Config
+from fuzzkv.errors import UsageError
+from fuzzkv.machine.engine import BulkEngine
+from fuzzkv.machine.linker import write_out
+from fuzzkv.policies.registry import builtin, installed, resolve
+
+each_policy = pytest.mark.parametrize("name", ["evict", "offload", "quant"])
+ACTS = {
+    "evict": {"begin_store", "drop_device", "drop_host", "promise", "withdraw", "condemn", "lose"},
+    "offload": {"begin_store", "begin_load", "drop_device", "drop_host", "promise", "withdraw"},
+    "quant": {"begin_store", "begin_load", "drop_host", "quantise", "promise", "withdraw"},
+}
+"""What each policy must have done at least once over three thousand schedules."""
+
+
+@each_policy
+@pytest.mark.parametrize("seed", [1, 2])
+def test_alone_it_breaks_nothing(compiled: BulkEngine, name: str, seed: int) -> None:
+    alone = try_alone(compiled, name, seed=seed, schedules=20_000)
+    assert alone.passed and alone.failures == 0 and alone.invariant == "" and alone.upper < 2e-4
+
+
+@each_policy
+def test_alone_under_the_contract_it_breaks_nothing(compiled: BulkEngine, name: str) -> None:
+    slot = compiled.names.index(name)
+    engine = compiled.again(seed=3, only=1 << slot, enforce=True)
+    engine.search(5_000)
+    assert engine.failing == 0 and engine.freed_frames > 0
+
+
+@each_policy
+def test_it_does_everything_that_it_is_there_for(compiled: BulkEngine, name: str) -> None:
+    slot = compiled.names.index(name)
+    engine = compiled.again(seed=4)
+    base = COLUMNS["ACTED"] + slot * NPRIM
+    done: set[str] = set()
+    for number in range(3_000):
+        state = engine.final_state(engine.schedule(number).events, 1 << slot)
+        done |= {PRIMITIVES[i] for i in range(len(PRIMITIVES)) if state[base + i]}
+    assert ACTS[name] <= done
+
+
+@each_policy
+def test_its_manifest_names_what_it_does(defaults: tuple[Policy, ...], name: str) -> None:
+    policy = defaults[("evict", "offload", "quant").index(name)]
+    declared = {action.primitive for action in policy.manifest.actions}
+    promising = {"promise", "withdraw", "condemn", "lose"}
+    assert ACTS[name] - promising - {"begin_load"} <= declared <= ACTS[name]
+
+
+@each_policy
+def test_it_is_deterministic(compiled: BulkEngine, name: str) -> None:
+    slot = compiled.names.index(name)
+    one, other = (compiled.again(seed=9, only=1 << slot) for _ in range(2))
+    one.search(2_000)
+    other.search(500)
+    other.search(1_500)
+    assert (one.primitives, one.freed_frames, one.goals) == (
+        other.primitives,
+        other.freed_frames,
+        other.goals,
+    )
+    events = one.schedule(17).events
+    assert one.final_state(events, 1 << slot).tolist() == other.final_state(events, 1 << slot).tolist()
+
+
+@each_policy
+def test_it_knows_nobody_else(compiled: BulkEngine, name: str) -> None:
+    """Masked out, its acts change nothing: the run is the same without them."""
+    slot = compiled.names.index(name)
+    engine = compiled.again(seed=6)
+    skipped = COLUMNS["EVENT"], COLUMNS["EVENT"] + 1
+    for number in range(40):
+        events = engine.schedule(number).events
+        without = tuple(e for e in events if e[0] != ACT or e[1] != slot)
+        one = engine.final_state(events, 7 & ~(1 << slot)).tolist()
+        other = engine.final_state(without, 7 & ~(1 << slot)).tolist()
+        base, size = COLUMNS["V_EVENT"], COLUMNS["V_STAMP"] - COLUMNS["V_EVENT"]
+        for state in (one, other):
+            state[slice(*skipped)] = [0]
+            state[base : base + size] = [0] * size
+        assert one == other
+
+
+def test_their_rules_stay_in_the_vocabulary(defaults: tuple[Policy, ...]) -> None:
+    assert write_out([policy.rule for policy in defaults], trace=False)
+
+
+def test_a_kept_acceptance_stands_only_for_exactly_that_policy(defaults: tuple[Policy, ...]) -> None:
+    policy = defaults[0]
+    entry = {"version": policy.version, "parameters": dict(policy.parameters), "passed": True}
+    kept = {"policies": {policy.name: entry}}
+    assert stands(kept, policy) and not stands(kept, defaults[1])
+    assert not stands(kept, policy.tuned(grace=policy.parameters["grace"] + 1))
+    assert not stands({"policies": {policy.name: {**entry, "passed": False}}}, policy)
+    assert load_acceptance(Path("no such file"))["policies"] == {}
+
+
+def test_policies_come_sorted_by_name() -> None:
+    assert [p.name for p in resolve(["quant", " offload ", "", "evict"])] == ["evict", "offload", "quant"]
+    assert set(builtin()) <= set(installed())
+
+
+def test_a_path_is_imported() -> None:
+    assert [p.name for p in resolve(["tests.broken:CAREFUL", "quant"])] == ["careful", "quant"]
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        ([], "FKV002: --policies: names no policy"),
+        ([" ", ""], "FKV002: --policies: names no policy"),
+        (["ofload"], r"FKV001: 'ofload': no policy of this name is registered. Did you mean 'offload'"),
+        (["zzz"], r"FKV001: 'zzz': .* Choose from: .*evict, offload, quant"),
+        (["quant", "quant"], "FKV002: 'quant': is given twice"),
+        (["tests.broken:CAREFUL", "tests.broken:CAREFUL"], "FKV002: 'tests.broken:CAREFUL': is given twice"),
+        (["no_such_module:X"], r"FKV003: 'no_such_module:X': can't be imported \(ModuleNotFoundError: No module named"),
+        (["tests.broken:NOBODY_ELSE"], r"FKV003: 'tests.broken:NOBODY_ELSE': can't be imported \(AttributeError: .*NOBODY_ELSE"),
+        (["tests.broken:NO_POLICY"], "FKV004: 'tests.broken:NO_POLICY': is a dict, not a fuzzkv policy with a manifest"),
+        (["tests.broken:Plant"], r"FKV004: 'tests.broken:Plant': can't be made without arguments \(TypeError"),
+        (["tests.raises:X"], r"FKV003: 'tests.raises:X': can't be imported \(RuntimeError: this module has a fault of its own\)"),
+        ([":"], "FKV003: ':'"),
+    ],
+)  # fmt: skip
+def test_a_name_that_cannot_be_had_is_told(names: list[str], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        resolve(names)
+
+
+def test_nothing_is_imported_for_a_case_file() -> None:
+    sys.modules.pop("tests.never", None)
+    with pytest.raises(UsageError, match=r"FKV003: .tests\.never:X.: is a path to code"):
+        resolve(["tests.never:X"], allow_paths=False)
+    assert "tests.never" not in sys.modules
+
+
+def test_the_size_of_a_set_is_bounded(defaults: tuple[Policy, ...]) -> None:
+    for wrong in ((), (*defaults, *defaults)):
+        with pytest.raises(UsageError, match=f"FKV002: {len(wrong)} policies"):
+            BulkEngine(wrong, Config())
