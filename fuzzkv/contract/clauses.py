@@ -30,9 +30,14 @@ def permit_copy(s: State, g: Bool, k: Int) -> Bool:
 
 
 def permit_destroy(s: State, g: Bool, k: Int, p: Int, last: Bool, busy: Bool, loss: Int) -> Bool:
-    """Authority, fence and quality budget: giving up a copy.  ``last``: no exact copy is left after it."""
+    """Authority, fence and quality budget: giving up a copy.
+
+    ``last``: after it no copy as good is left, or none at all.
+    """
     guard(g)
-    relied = refuse(s, and_(g, last, quoted(s, p)), C_AUTHORITY)
+    # Unless the loss is paid for: then it is the ledger's affair, if nobody was promised the page.
+    unpaid = and_(loss == 0, get(s, EVICTED, p) == 0)
+    relied = refuse(s, and_(g, last, or_(quoted(s, p), unpaid)), C_AUTHORITY)
     in_use = refuse(s, and_(g, busy), C_FENCE)
     over = get(s, R_LOSS, request_of(p)) + loss > get(s, LEDGER, 0)
     dear = refuse(s, and_(g, loss > 0, over), C_QUALITY_BUDGET)

@@ -21,6 +21,7 @@ from fuzzkv.contract.facts import (
     free_host_frame,
     free_job,
     host_exact,
+    hosted,
     in_flight_on_device,
     in_flight_on_host,
     page_in_flight,
@@ -187,7 +188,8 @@ def drop_device(s: State, g: Bool, k: Int, p: Int) -> Bool:
     frame = slot(d)
     can = and_(g, present(s, p))
     busy = in_flight_on_device(s, frame)
-    ok = and_(can, permit_destroy(s, can, k, p, and_(device_exact(s, p), not_(host_exact(s, p))), busy, 0))
+    last = or_(and_(device_exact(s, p), not_(host_exact(s, p))), not_(hosted(s, p)))
+    ok = and_(can, permit_destroy(s, can, k, p, last, busy, 0))
     check_fence(s, and_(ok, busy), k, p, P_DROP_DEVICE)
     put_if(s, ok, D_PAGE, frame, FREE)
     put_if(s, ok, D_TAG, frame, 0)
@@ -208,7 +210,7 @@ def drop_host(s: State, g: Bool, k: Int, p: Int, loss: Int) -> Bool:
     frame = slot(h)
     can = and_(g, h >= 0, get(s, H_FILL, frame) == 1)
     busy = in_flight_on_host(s, frame)
-    last = and_(host_exact(s, p), not_(device_exact(s, p)))
+    last = or_(and_(host_exact(s, p), not_(device_exact(s, p))), not_(present(s, p)))
     ok = and_(can, permit_destroy(s, can, k, p, last, busy, loss))
     relied = quoted_by_another(s, ok, k, p)
     add_if(s, and_(ok, relied), GOAL, 4, 1)

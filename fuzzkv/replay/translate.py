@@ -15,7 +15,7 @@ from fuzzkv.replay.script import Arm, Job, Kind, Op
 
 BITS = {INT8: 8, INT4: 4}
 """Precision of the machine -> bits on the engine."""
-TICK_US = 2000
+TICK_US = 2500
 """Length of a tick in latency replays, in microseconds."""
 KINDS: Mapping[str, Kind] = {
     "latency": "latency",
@@ -152,13 +152,11 @@ def job_of(
     step_cost: int,
     page_cost: int,
     objective: int,
-    tolerance: int,
 ) -> Job:
     """The job that confirms a case: all arms, the questions that decide, and the kind of judgement.
 
-    A breach of the quality ledger is judged over every page of the session, anything else over the page that
-    was hurt.  The latency objective of the engine is the model's slack plus half the tolerance, above what
-    the empty control needs.
+    A breach of the quality ledger is judged over every page of the session, anything else over the page
+    that was hurt.  The latency slack of the engine is the model's, above what the empty control needs.
     """
     kind = KINDS[oracle]
     arms = tuple(
@@ -177,5 +175,5 @@ def job_of(
         endpoint=endpoint,
         seed=seed,
         tick_us=TICK_US,
-        slack_ticks=objective - step_cost + (tolerance + 1) // 2,
+        slack_ticks=objective - step_cost,
     )
