@@ -45,6 +45,21 @@ def stores_quotes_and_drops(s: State, k: Int) -> None:
     add_if(s, or_(line == 0, ready), NOTE, k, 1)
 
 
+def drops_unasked(s: State, k: Int) -> None:
+    """I1 without a promise: gives up the only copy, says so to nobody, and a reader asks for the page."""
+    line = get(s, NOTE, k)
+    drop_device(s, line == 0, k, 1)
+    add_if(s, True, NOTE, k, 1)
+
+
+def drops_what_the_host_has(s: State, k: Int) -> None:
+    """The twin stored it first."""
+    line = get(s, NOTE, k)
+    begin_store(s, line == 0, k, 1)
+    drop_device(s, line == 1, k, 1)
+    add_if(s, True, NOTE, k, 1)
+
+
 def drops_while_storing(s: State, k: Int) -> None:
     """I2: gives up the device copy while its store reads it."""
     line = get(s, NOTE, k)
@@ -174,10 +189,18 @@ def does_nothing(s: State, k: Int) -> None:
 def policy(name: str, rule: Rule) -> Policy:
     """A policy of this rule with a complete manifest."""
     actions = tuple(
-        Action(primitive=primitive, reversibility="exact", authority_copy="host", recovery_p95=12, quality_budget=0)
+        Action(
+            primitive=primitive,
+            reversibility="exact",
+            authority_copy="host",
+            recovery_p95=12,
+            quality_budget=0,
+        )
         for primitive in ("begin_store", "drop_device", "drop_host", "quantise", "begin_load")
     )
-    evidence = Evidence(target="near-reuse", horizon=1, confidence=900, provenance="none", calibrated_on="nothing")
+    evidence = Evidence(
+        target="near-reuse", horizon=1, confidence=900, provenance="none", calibrated_on="nothing"
+    )
     manifest = Manifest(kind="test", actions=actions, evidence=evidence, source="a test", fidelity="[R]")
     return Policy(name=name, version="1", manifest=manifest, rule=rule)
 
@@ -193,7 +216,16 @@ class Plant:
     events: tuple[Event, ...]
 
 
-CONFIG = Config(device_frames=12, host_frames=8, step_cost=10, page_cost=4, objective=22, tolerance=7, ledger=200, headroom=100)
+CONFIG = Config(
+    device_frames=12,
+    host_frames=8,
+    step_cost=10,
+    page_cost=4,
+    objective=22,
+    tolerance=7,
+    ledger=200,
+    headroom=100,
+)
 """The machine on which the plants were written: the defaults may be tuned, and these must not move."""
 A: Event = (ACT, 0, 0)
 OPEN: Event = (ARRIVE, 0, 8)
@@ -210,15 +242,23 @@ AWAY = (OPEN, A, WAIT, A)
 """Lines 0 and 1: page 1 goes to the host and leaves the device."""
 PLANTS: tuple[Plant, ...] = (
     Plant("I1", "authority", quotes_and_drops, stores_quotes_and_drops, (OPEN, A, WAIT, A, ask(2))),
+    Plant("I1", "authority", drops_unasked, drops_what_the_host_has, (OPEN, A, WAIT, A, ask(1))),
     Plant("I2", "fence", drops_while_storing, drops_after_storing, (OPEN, A, A, WAIT, A, ask(1))),
-    Plant("I3", "fence", frees_the_source_of_a_load, frees_the_source_after_the_load, (*AWAY, A, A, WAIT, A, ask(2))),
+    Plant(
+        "I3",
+        "fence",
+        frees_the_source_of_a_load,
+        frees_the_source_after_the_load,
+        (*AWAY, A, A, WAIT, A, ask(2)),
+    ),
     Plant("I4", "fence", quantises_while_storing, quantises_after_storing, (OPEN, A, A, WAIT, A, ask(1))),
     Plant("I12", "claim", quotes_lossy_bytes, quotes_exact_bytes, (OPEN, A, A, ask(1))),
     Plant("I14", "link-budget", floods_the_link, spares_the_link, (*AWAY, A, ask(1))),
     Plant("I17", "evidence", condemns_unseen, condemns_seen, (*AWAY, ask(2), ask(3), ask(4), A)),
     Plant("I18", "quality-budget", loses_too_much, loses_little, (*AWAY, ask(2))),
 )
-"""One for every invariant that a policy can break. (I11 and I16 it can't: the primitives don't allow it.)"""
+"""At least one for every invariant that a policy can break. (I11 and I16 it can't: the primitives don't
+allow it.)"""
 
 HASTY = policy("hasty", quotes_and_drops)
 CAREFUL = policy("careful", stores_quotes_and_drops)
