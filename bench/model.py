@@ -1,7 +1,8 @@
-"""How fast the model is: primitive events/s and schedules/s of the readers with all oracles on, and the time to the first conflict.
+"""How fast the model is: primitive events/s and schedules/s of the readers with all oracles on, and the time
+to the first conflict.
 
-One core.  Rates are medians of several runs within this one process; the ratio between the readers is what compares machines.  Prints a
-table and, with ``--json FILE``, writes the numbers.
+One core.  Rates are medians of several runs within this one process; the ratio between the readers is what
+compares machines.  Prints a table and, with ``--json FILE``, writes the numbers.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ COMPILED_SCHEDULES = 100_000
 
 
 def python_rates(engine: BulkEngine) -> tuple[float, float, float]:
-    """Median primitive events/s, schedule events/s and schedules/s of the written-out Python reader on one policy set."""
+    """Median primitive events/s, schedule events/s and schedules/s of the written-out Python reader on one
+    policy set.
+    """
     apply = python_apply(engine.policies)
     schedules = [engine.schedule(number).events for number in range(PYTHON_SCHEDULES)]
     first = first_state(engine.config, engine.policies)
@@ -81,16 +84,27 @@ def main() -> None:
     primitives, schedules = compiled_rates(engine)
     milliseconds, drawn = first_conflict(engine)
     found: dict[str, Any] = {
-        "start_s": f"{ready:.2f}", "python_primitives_per_s": round(python_primitives), "python_events_per_s": round(python_events),
-        "python_schedules_per_s": round(python_schedules), "compiled_primitives_per_s": round(primitives),
-        "compiled_schedules_per_s": round(schedules), "ratio": f"{primitives / python_primitives:.0f}",
-        "first_conflict_ms": f"{milliseconds:.2f}", "first_conflict_schedules": round(drawn),
+        "start_s": f"{ready:.2f}",
+        "python_primitives_per_s": round(python_primitives),
+        "python_events_per_s": round(python_events),
+        "python_schedules_per_s": round(python_schedules),
+        "compiled_primitives_per_s": round(primitives),
+        "compiled_schedules_per_s": round(schedules),
+        "ratio": f"{primitives / python_primitives:.0f}",
+        "first_conflict_ms": f"{milliseconds:.2f}",
+        "first_conflict_schedules": round(drawn),
     }
     print(f"ready (compiled, or loaded from the cache)   {ready:10.2f} s")
-    print(f"Python reader, all oracles on                {python_primitives:10,.0f} primitive events/s  {python_schedules:9,.0f} schedules/s")
-    print(f"compiled reader, all oracles and arms        {primitives:10,.0f} primitive events/s  {schedules:9,.0f} schedules/s")
+    print(
+        f"Python reader, all oracles on                {python_primitives:10,.0f} primitive events/s  {python_schedules:9,.0f} schedules/s"
+    )
+    print(
+        f"compiled reader, all oracles and arms        {primitives:10,.0f} primitive events/s  {schedules:9,.0f} schedules/s"
+    )
     print(f"compiled to Python                           {primitives / python_primitives:10.0f} times")
-    print(f"first conflict (median of {RUNS} seeds)            {milliseconds:10.2f} ms after {drawn:.0f} schedules")
+    print(
+        f"first conflict (median of {RUNS} seeds)            {milliseconds:10.2f} ms after {drawn:.0f} schedules"
+    )
     if "--json" in sys.argv:
         path = sys.argv[sys.argv.index("--json") + 1]
         with open(path, "w") as file:
