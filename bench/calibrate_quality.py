@@ -22,42 +22,42 @@ from fuzzkv.replay.script import Arm, Job, Op
 QUESTIONS = 360
 
 
-def arms(pages: int) -> tuple[Arm, ...]:
-    """Full cache; one middle page absent; all pages at 4 bits."""
-    opened = Op("arrive", 0, -1, pages)
-    absent = Op("discard_device", 0, pages // 2, 0)
-    lossy = tuple(Op("quantise", 0, page, 4) for page in range(pages))
-    return Arm((), (opened,)), Arm(("absent",), (opened, absent)), Arm(("int4",), (opened, *lossy))
+def damages(pages: int) -> dict[str, tuple[Op, ...]]:
+    """What is done to a session: one middle page left out; all pages at 4 bits."""
+    absent = (Op("discard_device", 0, pages // 2, 0),)
+    return {"absent": absent, "int4": tuple(Op("quantise", 0, page, 4) for page in range(pages))}
 
 
 def main() -> None:
     """Measure, print, and say where the kept table charges less than was measured."""
     too_low = []
+    tables = {"absent": calibration.ABSENT, "int4": calibration.INT4}
     for pages in (4, 6, 8):
-        job = Job(
-            case_id=f"calibrate-{pages}",
-            kind="quality",
-            arms=arms(pages),
-            endpoint=(),
-            seed=11,
-            tick_us=1,
-            slack_ticks=0,
-        )
-        # One look at all questions: nothing is decided here, only counted.
-        once = replace(default_thresholds(), looks=1)
-        with tempfile.TemporaryDirectory() as folder:
-            result = confirm(job, thresholds=once, log_dir=Path(folder), questions=QUESTIONS)
-        for arm, table, share in zip(
-            result.arms[1:], (calibration.ABSENT, calibration.INT4), (1, pages), strict=True
-        ):
-            right = arm.counts["both"] + arm.counts["c"]
-            bound = math.ceil(1000 * clopper_pearson_upper(arm.counts["c"], right) / share)
-            name = "+".join(arm.policies)
-            print(
-                f"{pages} pages, {name}: {arm.counts['c']} of {right} lost, charge {bound} permille a page (kept: {table[pages]})",
-                flush=True,
+        opened = Op("arrive", 0, -1, pages)
+        for name, damage in damages(pages).items():
+            job = Job(
+                case_id=f"calibrate-{name}-{pages}",
+                kind="quality",
+                arms=(Arm((), (opened,)), Arm((name,), (opened, *damage))),
+                endpoint=(),
+                seed=11,
+                tick_us=1,
+                slack_ticks=0,
             )
-            if bound > table[pages]:
+            # One look at all questions: nothing is decided here, only counted.
+            once = replace(default_thresholds(), looks=1)
+            with tempfile.TemporaryDirectory() as folder:
+                result = confirm(job, thresholds=once, log_dir=Path(folder), questions=QUESTIONS)
+            counts = result.arms[-1].counts
+            right = counts["both"] + counts["c"]
+            share = 1 if name == "absent" else pages
+            bound = math.ceil(1000 * clopper_pearson_upper(counts["c"], right) / share)
+            kept = tables[name][pages]
+            print(
+                f"{pages} pages, {name}: {counts['c']} of {right} lost, charge {bound} permille a page (kept: {kept})"
+            )
+            sys.stdout.flush()
+            if bound > kept:
                 too_low.append(f"{name}[{pages}]")
     print(
         "the kept table covers all of it"

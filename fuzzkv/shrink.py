@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from random import Random
 
 from hypothesis import HealthCheck, Phase, find, settings
 from hypothesis.database import InMemoryExampleDatabase
@@ -120,7 +121,11 @@ class Shrinker:
         )
         try:
             found = find(
-                schedules(names), lambda s: self.interesting(s.events), settings=quiet, database_key=key
+                schedules(names),
+                lambda s: self.interesting(s.events),
+                settings=quiet,
+                random=Random(0),  # the same schedule shrinks to the same case
+                database_key=key,
             )
         except NoSuchExample:
             return best

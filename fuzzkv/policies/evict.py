@@ -1,6 +1,6 @@
 """`evict`: page x all-layers eviction by attention over lifetime, with protected start and recent pages.
 
-Source: the production page evictor described in POLICIES.md section 1 ([C][D]: running attention normalised
+Source: the page evictor of OpenVINO GenAI, `CacheEvictionConfig` ([C][D]: running attention normalised
 by lifetime, whole pages only, start and recent areas protected, ties to the lower index), at level F2 (one
 page for all layers).  Fidelity [R]: a page leaves through a grave on the host, where it can be called back
 for ``GRACE`` steps of its session, before it is deleted for good; losses are charged as calibrated.
@@ -100,7 +100,7 @@ EVICT = Policy(
     rule=evict_rule,
     manifest=Manifest(
         kind="evict",
-        source="page evictor of POLICIES.md section 1 (attention over lifetime, protected start and recent areas)",
+        source="OpenVINO GenAI CacheEvictionConfig, NORM_SUM (attention over lifetime, protected start and recent areas)",
         fidelity="[C][D] score, areas and grain F2; [R] grave with a grace period, losses charged by share",
         evidence=Evidence(
             target="current-attention",

@@ -1,10 +1,10 @@
 """`offload`: near-reuse placement between device and host, with the host copy as authority and a prefetcher
 of its own.
 
-Source: the native offloading connector of vLLM (POLICIES.md 4.1, [C][D]: store when a block is complete, skip
-what the host already has, LRU or ARC replacement, ghosts steer ARC's target) and the next-access placement of
-Strata and ECHO (4.3, 4.4, [P]).  Fidelity [R]: one page an act and kind; reuse is predicted from the last
-inter-access gap.
+Source: the native offloading connector of vLLM (`OffloadingConnector`, [C][D]: store when a block is
+complete, skip what the host already has, LRU or ARC replacement, ghosts steer ARC's target) and the
+next-access placement of Strata (arXiv 2508.18572) and ECHO ([P]).  Fidelity [R]: one page an act and kind;
+reuse is predicted from the last inter-access gap.
 """
 
 from __future__ import annotations

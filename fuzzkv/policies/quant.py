@@ -1,10 +1,10 @@
 """`quant`: cold pages are quantised in place per token and head; a full-precision backup stays on the host
 and may be consumed.
 
-Source: the per-token-head int8 / int4 cache of vLLM (POLICIES.md 3.3, [C]) with the fallback idea of
-full-precision originals in host memory as authority (2.17, [S]).  Fidelity [R]: pages are quantised after
-they were written, coldest first; under host pressure the oldest backup is consumed, which makes the loss
-final and charges the ledger.
+Source: the per-token-head int8 / int4 cache of vLLM (`int8_per_token_head` and its 4-bit kin, [C]) with the
+fallback idea of full-precision originals in host memory as authority (arXiv 2605.20868, [S]).  Fidelity [R]:
+pages are quantised after they were written, coldest first; under host pressure the oldest backup is consumed,
+which makes the loss final and charges the ledger.
 """
 
 from __future__ import annotations
