@@ -45,6 +45,7 @@ def job_for(case: Mapping[str, Any], recipe: Recipe) -> Any:
         step_cost=config.step_cost,
         page_cost=config.page_cost,
         objective=config.objective,
+        tolerance=config.tolerance,
     )
 
 

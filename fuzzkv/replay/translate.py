@@ -152,11 +152,13 @@ def job_of(
     step_cost: int,
     page_cost: int,
     objective: int,
+    tolerance: int,
 ) -> Job:
     """The job that confirms a case: all arms, the questions that decide, and the kind of judgement.
 
     A breach of the quality ledger is judged over every page of the session, anything else over the page
-    that was hurt.  The latency slack of the engine is the model's, above what the empty control needs.
+    that was hurt.  The latency slack of the engine is the model's, and half of the model's tolerance,
+    above what the empty control needs.
     """
     kind = KINDS[oracle]
     arms = tuple(
@@ -175,5 +177,5 @@ def job_of(
         endpoint=endpoint,
         seed=seed,
         tick_us=TICK_US,
-        slack_ticks=objective - step_cost,
+        slack_ticks=objective - step_cost + tolerance // 2,
     )

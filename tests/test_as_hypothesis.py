@@ -1,0 +1,32 @@
+"""Every filed case replays as an ordinary Hypothesis test: an example of the strategy that drew it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, example, given, settings
+
+from fuzzkv.casebook import Recipe, read_case
+from fuzzkv.contract.schedule import Schedule
+from fuzzkv.corpus import load_corpus
+from fuzzkv.strategies.schedules import schedules
+
+CORPUS = Path(__file__).resolve().parent.parent / "corpus"
+CASES = load_corpus(CORPUS) if CORPUS.is_dir() else []
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])
+def test_case_as_example(case: dict[str, Any]) -> None:
+    recipe = read_case(case)
+
+    @settings(database=None, derandomize=True, phases=[Phase.explicit], suppress_health_check=list(HealthCheck))
+    @given(schedules(recipe.schedule.policies))
+    @example(recipe.schedule)
+    def no_conflict(schedule: Schedule) -> None:
+        found = Recipe(schedule, recipe.policies, recipe.config).finding()
+        assert found is None, found
+
+    with pytest.raises(AssertionError, match=case["class"]["invariant"]):
+        no_conflict()
