@@ -86,7 +86,7 @@ def app() -> None:
 @click.option("--max-time", default=None, help="Time to search: 90, 90s, 10m or 1h.")
 @click.option("--contract", type=click.Choice(["observe", "enforce"]), default="observe", show_default=True)
 @click.option("--no-confirm", is_flag=True, help="Do not confirm on a real engine.")
-@click.option("--confirm-time", default="400s", show_default=True, help="Time for all confirmations.")
+@click.option("--confirm-time", default="360s", show_default=True, help="Time for all confirmations.")
 @click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
 @click.option(
     "--report-dir", type=click.Path(path_type=Path), default=None, help="Write events.ndjson there."

@@ -108,7 +108,7 @@ class Confirming:
 
     listeners: Sequence[Listener]
     device: str = "cpu"
-    seconds: float = 420.0
+    seconds: float = 360.0
     timeout: float = 200.0
 
     def __post_init__(self) -> None:
@@ -120,7 +120,7 @@ class Confirming:
         failed.
         """
         left = self.seconds - (time.monotonic() - self.began)
-        if self.missing or left < 20.0:
+        if self.missing or left < 45.0:
             return None
         if engine_name() == "none":
             self.missing = True
@@ -135,7 +135,7 @@ class Confirming:
             return None
         recipe = read_case(case)
         try:
-            return self._confirm(case, recipe, min(self.timeout, left))
+            return self._confirm(case, recipe, self.timeout)
         except UsageError:
             raise
         except FuzzkvError as error:

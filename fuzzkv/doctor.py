@@ -148,12 +148,15 @@ def check_model(lookup: Lookup) -> list[Finding]:
 
 def check_numba() -> Finding:
     """Whether the compiled reader will be kept between runs."""
-    folder = Path(os.environ.get("NUMBA_CACHE_DIR") or Path(__file__).parent)
+    from fuzzkv.machine.readers import cache_folder
+
+    folder = cache_folder() / "compiled"
     files = list(folder.rglob("*.nbi"))
     if files:
         return Finding("ok", "numba cache", f"{len(files)} compiled functions in {folder}")
-    if not os.access(folder, os.W_OK):
-        cure = "Set NUMBA_CACHE_DIR to a folder that you may write."
+    nearest = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    if not os.access(nearest, os.W_OK):
+        cure = "Set FUZZKV_CACHE to a folder that you may write."
         return Finding("note", "numba cache", f"{folder} can't be written: every start compiles again", cure)
     return Finding(
         "ok", "numba cache", "empty: the first hunt compiles the machine, later ones start at once"

@@ -29,7 +29,7 @@ class HuntOptions:
     max_time: float | None = None
     contract: ContractMode = "observe"
     confirm: bool = True
-    confirm_time: float = 400.0
+    confirm_time: float = 360.0
     device: str = "cpu"
     corpus: Path = Path("corpus")
     report_dir: Path | None = None

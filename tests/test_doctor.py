@@ -69,9 +69,10 @@ def test_corpus(tmp_path: Path) -> None:
 
 
 def test_numba_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("FUZZKV_CACHE", str(tmp_path))
     assert "empty" in doctor.check_numba().text
-    (tmp_path / "f.nbi").touch()
+    (tmp_path / "compiled").mkdir()
+    (tmp_path / "compiled" / "search.nbi").touch()
     assert "1 compiled" in doctor.check_numba().text
 
 
