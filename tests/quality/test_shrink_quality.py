@@ -1,0 +1,43 @@
+"""What shrinking leaves is minimal, and the same every time."""
+
+from __future__ import annotations
+
+import pytest
+
+from fuzzkv.contract.schedule import TICK
+from fuzzkv.machine.engine import BulkEngine, FoundClass
+from fuzzkv.shrink import cost, shrink
+from tests.found import KINDS, kind_of, schedule_of, search, shrinker
+
+LONGEST = {"S1": 20, "S2": 14, "S3": 24, "S7": 28}
+"""Events that the shrunk schedule of a kind has at most."""
+
+
+@pytest.fixture(scope="module")
+def found(compiled: BulkEngine) -> tuple[BulkEngine, dict[str, FoundClass]]:
+    engine = compiled.again(seed=1)
+    return engine, search(engine, 200_000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_can_be_left_out(found: tuple[BulkEngine, dict[str, FoundClass]], kind: str) -> None:
+    engine, classes = found
+    start = schedule_of(engine, classes[kind])
+    done = shrink(engine, kind_of(classes[kind]), start)
+    assert done is not None
+    small, finding = done
+    assert (
+        finding.kind == kind_of(classes[kind]) and len(small) <= LONGEST[kind] and cost(small) < cost(start)
+    )
+    test = shrinker(engine, classes[kind]).interesting
+    assert test(small)
+    for i in range(len(small)):
+        assert not test(small[:i] + small[i + 1 :]), f"event {i} of {small} can be left out"
+    # Times are as short as they can be, too.
+    for i, (op, a, b) in enumerate(small):
+        if op == TICK and a > 1:
+            assert not test((*small[:i], (op, a - 1, b), *small[i + 1 :]))
+    again = shrink(engine, kind_of(classes[kind]), start)
+    assert again == done
+    assert shrink(engine, kind_of(classes[kind]), small) == done
