@@ -56,6 +56,9 @@ _CURES = {
 
 Text = Callable[..., Any]
 
+OWN_MEMORY = frozenset({"MARK", "DUE", "NOTE"})
+"""Columns that a policy may write itself; everything else changes through primitives."""
+
 
 def _plain(function: Text) -> ast.FunctionDef:
     tree = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
@@ -204,6 +207,14 @@ def check_text(function: Text) -> None:
                         "calls something by attribute or keyword",
                         "Call a plain function by position.",
                     )
+                column = _foreign_column(function, node)
+                if column:
+                    raise _refusal(
+                        function,
+                        line,
+                        f"writes {column}, which belongs to the machine",
+                        f"Use a primitive; a policy's own memory is {', '.join(sorted(OWN_MEMORY))}.",
+                    )
             elif isinstance(node, ast.Compare) and len(node.ops) != 1:
                 raise _refusal(function, line, "chains comparisons", "Join single comparisons with and_().")
             elif isinstance(node, ast.For) and not (
@@ -229,6 +240,16 @@ def check_text(function: Text) -> None:
                     "loops over a number that isn't constant",
                     "Loop over each(n) with a constant n.",
                 )
+
+
+def _foreign_column(function: Text, call: ast.Call) -> str:
+    """The column that a policy's text writes to though it isn't its own memory, or an empty string."""
+    name = getattr(call.func, "id", "")
+    if name not in ("put", "put_if", "add_if") or function.__module__.startswith("fuzzkv.contract."):
+        return ""
+    column = call.args[1 if name == "put" else 2]
+    written = getattr(column, "id", ast.unparse(column))
+    return "" if written in OWN_MEMORY else written
 
 
 def _constant_loop(function: Text, node: ast.For) -> bool:

@@ -189,3 +189,12 @@ def test_notes_are_kept_only_for_a_trace() -> None:
     assert "_tell(" in module_source(rules, trace=True, compiled=False)
     assert "@njit" in module_source(rules, trace=False, compiled=True)
     assert "put_if" in vocabulary_names()
+
+
+def _meddle(s: State, k: Int) -> None:
+    put_if(s, True, DEV, 0, -1)
+
+
+def test_a_rule_may_write_its_own_memory_only() -> None:
+    with pytest.raises(UsageError, match=r"FKV036.*writes DEV, which belongs to the machine.*DUE, MARK, NOTE"):
+        check_text(_meddle)
