@@ -13,5 +13,5 @@ VERSION = 1
 
 ABSENT: tuple[int, ...] = (0, 1000, 600, 420, 330, 270, 220, 190, 165)
 """By pages of the session: charge of one page that is deleted for good."""
-INT4: tuple[int, ...] = (0, 240, 120, 80, 62, 53, 46, 46, 46)
+INT4: tuple[int, ...] = (0, 320, 160, 107, 80, 64, 55, 50, 46)
 """By pages of the session: charge of one page that stays at 4 bits for good."""

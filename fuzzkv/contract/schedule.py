@@ -89,7 +89,7 @@ class Config:
     objective: int = 29
     tolerance: int = 7
     ledger: int = 200
-    headroom: int = 120
+    headroom: int = 140
     calibration: int = 1
 
     def as_json(self) -> dict[str, int]:
