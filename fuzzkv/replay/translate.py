@@ -59,7 +59,11 @@ class _Writer:
         """Everything of a session that is on the host only comes back before its questions are asked."""
         for i in range(self.open[request]):
             p = request * PAGES + i
-            if p in self.away and p in self.hosted:
+            if p in self.loading:
+                # It is on its way already.
+                self.put("await", p)
+                self.put("loaded", p)
+            elif p in self.away and p in self.hosted:
                 self.bring(p)
 
     def serve(self, focus: int, records: list[Record]) -> None:
@@ -80,8 +84,8 @@ class _Writer:
             self.serve(step.page, records)
         in_place = None
         for r in records:
-            if r.primitive == "fail_copy" and step is not None and r.page == step.page:
-                self.loading.discard(r.page)
+            if r.primitive == "fail_copy" and step is not None and r.page == step.page in self.loading:
+                self.loading.discard(r.page)  # told before the reader waits
             elif r.primitive in _COPIES:
                 self.put(_COPIES[r.primitive], r.page, r.detail if r.primitive.startswith("begin") else 0)
                 self._follow(r)
