@@ -9,10 +9,10 @@ They follow a fixed programme on a few pages of session 0; ``NOTE`` of their slo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fuzzkv.contract.evidence import Action, Evidence, Manifest
-from fuzzkv.contract.facts import page_in_flight
+from fuzzkv.contract.facts import hosted, page_in_flight
 from fuzzkv.contract.policy import Policy, Rule
 from fuzzkv.contract.primitives import (
     begin_load,
@@ -38,7 +38,7 @@ def quotes_and_drops(s: State, k: Int) -> None:
 def stores_quotes_and_drops(s: State, k: Int) -> None:
     """The twin: the host has the page before it is promised and dropped."""
     line = get(s, NOTE, k)
-    ready = and_(line == 1, not_(page_in_flight(s, 1)))
+    ready = and_(line == 1, hosted(s, 1))
     begin_store(s, line == 0, k, 1)
     promise(s, ready, k, 1)
     drop_device(s, ready, k, 1)
@@ -265,3 +265,16 @@ CAREFUL = policy("careful", stores_quotes_and_drops)
 IDLE = policy("idle", does_nothing)
 NO_POLICY = {"name": "none"}
 """Something that is no policy."""
+
+
+def free(name: str, rule: Rule) -> Policy:
+    """The same as a free policy: it runs in the Python reader, and nothing is compiled for it."""
+    return replace(policy(name, rule), free=True)
+
+
+HASTY_FREE = free("hasty", quotes_and_drops)
+CAREFUL_FREE = free("careful", stores_quotes_and_drops)
+IDLE_FREE = free("idle", does_nothing)
+TIDY_FREE = free("tidy", loses_little)
+"""Gives up page 1's host copy: alone that is within its budget, beside `careful` it takes what that one
+promised."""
