@@ -57,6 +57,21 @@ def no_color_option(command: Command) -> Command:
     return click.option("--no-color", is_flag=True, help="No colour (NO_COLOR does the same).")(command)
 
 
+def allow_option(command: Command) -> Command:
+    """``--policies`` of commands that read a case: code that the case names is imported only if it is named here."""
+    return click.option(
+        "--policies", default="", help="Allow policies that the case names: pkg.module:NAME."
+    )(command)
+
+
+def allowed(policies: str) -> Any:
+    """The policies that ``--policies`` allows."""
+    from fuzzkv.options import parse_policies
+    from fuzzkv.policies.registry import resolve
+
+    return resolve(parse_policies(policies)) if policies else ()
+
+
 def corpus_option(command: Command) -> Command:
     """``--corpus``."""
     return click.option(
@@ -141,20 +156,22 @@ def hunt(
 @click.argument("case")
 @click.option("--target", type=click.Choice(["model", "vllm"]), default="model", show_default=True)
 @click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
+@allow_option
 @corpus_option
 @no_color_option
-def replay(case: str, target: str, device: str, corpus: Path, no_color: bool) -> None:
+def replay(case: str, target: str, device: str, policies: str, corpus: Path, no_color: bool) -> None:
     """Run a CASE (id, file or folder) again: exit 1 if it still fails."""
     from fuzzkv.corpus import find_case, load_corpus
     from fuzzkv.report.session import Session
 
     cases = load_corpus(case) if Path(case).is_dir() else [find_case(case, corpus)]
     codes = []
+    chosen = allowed(policies)
     with Session(no_color=no_color, report_dir=None, names=invariant_names()) as session:
         from fuzzkv.hunt import replay_case
 
         for item in cases:
-            result = replay_case(item, target, device=device, listeners=session.listeners)
+            result = replay_case(item, target, device=device, policies=chosen, listeners=session.listeners)
             session.line(f"{item['id']} on {target}: {result.verdict}. {result.detail}".rstrip(". ") + ".")
             codes.append(
                 EXIT_ENVIRONMENT if result.fails is None else EXIT_CONFLICT if result.fails else EXIT_CLEAN
@@ -164,9 +181,10 @@ def replay(case: str, target: str, device: str, corpus: Path, no_color: bool) ->
 
 @app.command()
 @click.argument("case")
+@allow_option
 @corpus_option
 @no_color_option
-def explain(case: str, corpus: Path, no_color: bool) -> None:
+def explain(case: str, policies: str, corpus: Path, no_color: bool) -> None:
     """Say which event broke what, and why.
 
     It names the clause of the contract that would have refused it.
@@ -176,7 +194,7 @@ def explain(case: str, corpus: Path, no_color: bool) -> None:
     found = find_case(case, corpus)
     from fuzzkv.explain import explain as tell
 
-    console(no_color).print(tell(found), markup=False)
+    console(no_color).print(tell(found, allowed(policies)), markup=False)
 
 
 @app.command()

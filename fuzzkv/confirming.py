@@ -13,6 +13,7 @@ from typing import Any
 from fuzzkv.casebook import Recipe, read_case
 from fuzzkv.contract.invariants import BY_ID
 from fuzzkv.contract.layout import PAGES
+from fuzzkv.contract.policy import Policy
 from fuzzkv.errors import EnvironmentFailure, FuzzkvError, UsageError
 from fuzzkv.events import Confirmed, ConfirmProgress, Listener, WarningRaised, emit
 from fuzzkv.oracles.thresholds import default_thresholds
@@ -103,11 +104,12 @@ def alone_on_engine(recipe: Recipe, listeners: Sequence[Listener], *, device: st
 @dataclass
 class Confirming:
     """Confirms cases one after another within ``seconds`` in all; what no longer fits stays unconfirmed, and
-    is said to be.
+    is said to be.  ``policies`` are the hunt's own: a case may name one that isn't installed.
     """
 
     listeners: Sequence[Listener]
     device: str = "cpu"
+    policies: Sequence[Policy] = ()
     seconds: float = 360.0
     timeout: float = 200.0
 
@@ -133,11 +135,16 @@ class Confirming:
                 ),
             )
             return None
-        recipe = read_case(case)
+        recipe = read_case(case, allowed={policy.name: policy for policy in self.policies})
         try:
             return self._confirm(case, recipe, self.timeout)
-        except UsageError:
-            raise
+        except UsageError as error:
+            # Its arms open different sessions, say: this case can't be replayed, others can.
+            emit(
+                self.listeners,
+                WarningRaised(error.code, f"{case['id']} can't be confirmed: {error.reason}", error.cure),
+            )
+            return None
         except FuzzkvError as error:
             self.missing = True
             emit(

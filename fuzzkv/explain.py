@@ -13,6 +13,7 @@ from typing import Any
 from fuzzkv.casebook import Recipe, read_case
 from fuzzkv.contract.invariants import BY_ID
 from fuzzkv.contract.layout import CLAUSES, COLUMNS, INT8, PAGES
+from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import ACT, OPS
 from fuzzkv.machine.history import History, Record
 from fuzzkv.machine.outcome import Violation
@@ -112,9 +113,12 @@ def _relevant(history: History, violation: Violation, latency: bool) -> list[Rec
     return shown
 
 
-def explain(case: Mapping[str, Any]) -> str:
-    """The explanation of a case as plain text.  Raises as ``read_case`` does."""
-    recipe = read_case(case)
+def explain(case: Mapping[str, Any], policies: Sequence[Policy] = ()) -> str:
+    """The explanation of a case as plain text; it may name ``policies`` beside the installed ones.
+
+    Raises as ``read_case`` does.
+    """
+    recipe = read_case(case, allowed={policy.name: policy for policy in policies})
     histories = recipe.histories()
     full = histories[max(histories)]
     invariant = BY_ID[case["class"]["invariant"]]

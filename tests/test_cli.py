@@ -204,7 +204,9 @@ def test_replay_exit_codes(
         save_case(make_case(seed), "corpus")
     left = list(fails)
 
-    def replay_case(case: Any, target: str, *, device: str, listeners: Sequence[ev.Listener]) -> Any:
+    def replay_case(
+        case: Any, target: str, *, device: str, policies: Sequence[Any], listeners: Sequence[ev.Listener]
+    ) -> Any:
         return SimpleNamespace(verdict="confirmed", detail="as filed", fails=left.pop(0))
 
     fake(monkeypatch, replay_case=replay_case)
