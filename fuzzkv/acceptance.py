@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fuzzkv.casebook import Recipe, narrowed
-from fuzzkv.contract.layout import COLUMNS, NR
+from fuzzkv.contract.layout import COLUMNS, NPRIM, NR, PRIMITIVES
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import Config, Schedule
 from fuzzkv.events import Listener
@@ -24,8 +24,10 @@ from fuzzkv.machine.engine import BulkEngine
 from fuzzkv.oracles.statistics import clopper_pearson_upper
 
 SCHEMA_VERSION = 1
+ACTIONS = frozenset({"begin_store", "begin_load", "drop_device", "drop_host", "quantise"})
+"""Primitives that change a page or use the link: a manifest has to declare them."""
 EDGES: Mapping[str, tuple[tuple[str, int], ...]] = {
-    "evict": (("quota", 400), ("own_link", 4)),
+    "evict": (("quota", 400), ("quota", 600), ("own_link", 4)),
     "offload": (("own_link", 4),),
     "quant": (("quota", 400),),
 }
@@ -34,8 +36,8 @@ EDGES: Mapping[str, tuple[tuple[str, int], ...]] = {
 
 @dataclass(frozen=True)
 class Alone:
-    """A policy alone on the model: schedules, in how many it failed, the first failure, and the upper bound
-    of the failure rate.
+    """A policy alone on the model: schedules, in how many it failed, the first failure, the upper bound of the
+    failure rate, and the actions that it took though its manifest doesn't declare them.
     """
 
     policy: str
@@ -44,11 +46,21 @@ class Alone:
     invariant: str
     number: int
     upper: float
+    undeclared: tuple[str, ...]
 
     @property
     def passed(self) -> bool:
-        """Whether it never failed."""
-        return self.failures == 0
+        """Whether it never failed and did only what it declares."""
+        return self.failures == 0 and not self.undeclared
+
+    @property
+    def reason(self) -> str:
+        """Why it didn't pass, or an empty string."""
+        if self.undeclared:
+            return f"does what its manifest doesn't declare: {', '.join(self.undeclared)}"
+        if self.failures:
+            return f"breaks {self.invariant} alone in {self.failures} of {self.schedules} schedules"
+        return ""
 
 
 def try_alone(engine: BulkEngine, policy: str, *, seed: int, schedules: int) -> Alone:
@@ -65,7 +77,23 @@ def try_alone(engine: BulkEngine, policy: str, *, seed: int, schedules: int) -> 
         first.invariant if first else "",
         first.number if first else -1,
         clopper_pearson_upper(alone.failing, schedules, 0.05),
+        undeclared(alone, policy, look=500 if engine.compiled else 20),
     )
+
+
+def undeclared(engine: BulkEngine, policy: str, *, look: int) -> tuple[str, ...]:
+    """Primitives that the policy used in the first ``look`` schedules of the set though its manifest doesn't
+    declare them.
+    """
+    slot = engine.names.index(policy)
+    declared = {action.primitive for action in engine.policies[slot].manifest.actions}
+    full = (1 << len(engine.names)) - 1
+    base = COLUMNS["ACTED"] + slot * NPRIM
+    used: set[str] = set()
+    for number in range(look):
+        state = engine.final_state(engine.schedule(number).events, full)
+        used |= {name for i, name in enumerate(PRIMITIVES) if name in ACTIONS and state[base + i]}
+    return tuple(sorted(used - declared))
 
 
 def edge_of(policy: Policy, config: Config, *, seed: int, schedules: int) -> list[dict[str, Any]]:

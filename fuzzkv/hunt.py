@@ -94,12 +94,7 @@ class _Hunt:
         schedules = ALONE if engine.compiled else ALONE // 200
         for policy in policies:
             alone = try_alone(engine, policy.name, seed=self.options.seed, schedules=schedules)
-            reason = (
-                ""
-                if alone.passed
-                else f"breaks {alone.invariant} alone in {alone.failures} of {alone.schedules} schedules"
-            )
-            self.tell(AcceptanceDone(policy.name, alone.passed, alone.schedules, reason))
+            self.tell(AcceptanceDone(policy.name, alone.passed, alone.schedules, alone.reason))
             if not alone.passed:
                 self.single.append(policy.name)
                 continue

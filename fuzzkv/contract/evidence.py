@@ -44,6 +44,16 @@ class Action:
     quality_budget: int
 
 
+COPY_OUT = Action(
+    primitive="begin_store", reversibility="exact", authority_copy="device", recovery_p95=0, quality_budget=0
+)
+"""A copy to the host: nothing is given up by it."""
+COPY_IN = Action(
+    primitive="begin_load", reversibility="exact", authority_copy="host", recovery_p95=0, quality_budget=0
+)
+"""A copy back to the device: nothing is given up by it."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
     """Everything that a policy declares: its kind, its actions and the evidence on which it takes them."""

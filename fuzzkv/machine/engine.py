@@ -6,6 +6,7 @@ import copy
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -116,7 +117,7 @@ class BulkEngine:
         space = dict(vars(bulk))
         space["apply"] = python_apply(self.policies)
         space["damage"] = facts.damage
-        exec("\n".join(inspect.getsource(function) for function in _BULK), space)
+        space.update({function.__name__: FunctionType(function.__code__, space) for function in _BULK})
         self._run, self._shows = space["run"], space["shows"]
         return space["search"]
 

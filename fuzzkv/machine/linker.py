@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import copy
 import inspect
+import re
 import textwrap
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -190,12 +191,20 @@ class _Substitute(ast.NodeTransformer):
 
 def unique_name(function: Text) -> str:
     """The name that a function of the text has in the written-out module."""
-    return f"{function.__module__}.{function.__qualname__}".replace(".", "_")
+    return re.sub(r"\W", "_", f"{function.__module__}.{function.__qualname__}")
 
 
 def check_text(function: Text) -> None:
     """Refuse a function that leaves the vocabulary (``UsageError`` FKV036 names the line and the cure)."""
     first = inspect.getsourcelines(function)[1]
+    if function.__code__.co_freevars:
+        names = ", ".join(function.__code__.co_freevars)
+        raise _refusal(
+            function,
+            first,
+            f"uses {names} of the function around it",
+            "Define it in its module, and read numbers from PARAM.",
+        )
     for statement in _plain(function).body:
         for node in ast.walk(statement):
             line = first + getattr(node, "lineno", statement.lineno) - 1
@@ -270,9 +279,18 @@ def write_out(roots: Iterable[Text], *, trace: bool, prefix: str = "") -> str:
     before each definition, e.g. a decorator.  Raises ``UsageError`` for a text that leaves the vocabulary.
     """
     out: dict[str, str] = {}
+    owners: dict[str, Text] = {}
 
     def visit(function: Text) -> None:
         name = unique_name(function)
+        if owners.setdefault(name, function) is not function:
+            other = owners[name]
+            raise _refusal(
+                function,
+                inspect.getsourcelines(function)[1],
+                f"has the same written-out name as {other.__module__}.{other.__qualname__}",
+                "Rename one of them.",
+            )
         if name in out:
             return
         check_text(function)

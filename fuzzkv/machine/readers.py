@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -110,6 +111,7 @@ def load_compiled(source: str, name: str) -> ModuleType:
     digest = hashlib.sha256(salt.encode()).hexdigest()[:16]
     folder = cache_folder() / "compiled"
     folder.mkdir(parents=True, exist_ok=True)
+    name = re.sub(r"\W", "_", name)[:80]
     path = folder / f"{name}_{digest}.py"
     if not path.exists():
         partial = path.with_suffix(f".{os.getpid()}.tmp")

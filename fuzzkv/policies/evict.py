@@ -8,7 +8,7 @@ for ``GRACE`` steps of its session, before it is deleted for good; losses are ch
 
 from __future__ import annotations
 
-from fuzzkv.contract.evidence import Action, Evidence, Manifest
+from fuzzkv.contract.evidence import COPY_OUT, Action, Evidence, Manifest
 from fuzzkv.contract.facts import hosted, own_in_flight, page_in_flight, present, request_of, slot
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.primitives import begin_store, condemn, drop_device, drop_host, lose, promise, withdraw
@@ -110,13 +110,7 @@ EVICT = Policy(
             calibrated_on="sessions whose pages are all read in every step",
         ),
         actions=(
-            Action(
-                primitive="begin_store",
-                reversibility="exact",
-                authority_copy="device",
-                recovery_p95=0,
-                quality_budget=0,
-            ),
+            COPY_OUT,
             Action(
                 primitive="drop_device",
                 reversibility="exact",

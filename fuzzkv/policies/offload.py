@@ -9,7 +9,7 @@ reuse is predicted from the last inter-access gap.
 
 from __future__ import annotations
 
-from fuzzkv.contract.evidence import Action, Evidence, Manifest
+from fuzzkv.contract.evidence import COPY_IN, COPY_OUT, Action, Evidence, Manifest
 from fuzzkv.contract.facts import (
     free_host_frame,
     hosted,
@@ -124,13 +124,7 @@ OFFLOAD = Policy(
             calibrated_on="sessions that come back to a page after a similar gap",
         ),
         actions=(
-            Action(
-                primitive="begin_store",
-                reversibility="exact",
-                authority_copy="device",
-                recovery_p95=0,
-                quality_budget=0,
-            ),
+            COPY_OUT,
             Action(
                 primitive="drop_device",
                 reversibility="exact",
@@ -145,13 +139,7 @@ OFFLOAD = Policy(
                 recovery_p95=0,
                 quality_budget=0,
             ),
-            Action(
-                primitive="begin_load",
-                reversibility="exact",
-                authority_copy="host",
-                recovery_p95=0,
-                quality_budget=0,
-            ),
+            COPY_IN,
         ),
     ),
 )

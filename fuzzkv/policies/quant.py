@@ -9,7 +9,7 @@ which makes the loss final and charges the ledger.
 
 from __future__ import annotations
 
-from fuzzkv.contract.evidence import Action, Evidence, Manifest
+from fuzzkv.contract.evidence import COPY_IN, COPY_OUT, Action, Evidence, Manifest
 from fuzzkv.contract.facts import (
     free_host_frames,
     hosted,
@@ -103,13 +103,8 @@ QUANT = Policy(
             calibrated_on="recall of made-up sentences by a 135M model at 4 bits",
         ),
         actions=(
-            Action(
-                primitive="begin_store",
-                reversibility="exact",
-                authority_copy="device",
-                recovery_p95=0,
-                quality_budget=0,
-            ),
+            COPY_OUT,
+            COPY_IN,
             Action(
                 primitive="quantise",
                 reversibility="lossy-with-backup",

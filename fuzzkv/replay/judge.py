@@ -85,7 +85,9 @@ class QualityJudge:
         undecided = [i for i in range(1, last + 1) if self.results[i].decision == "undecided"]
         final = arms[last]
         counts = final.counts
-        said = f"{counts['c']} of the {counts['both'] + counts['c']} answers that full cache gets right are lost"
+        said = (
+            f"{counts['c']} of the {counts['both'] + counts['c']} answers that full cache gets right are lost"
+        )
         if wrong:
             return Judgement(
                 "not-reproduced", f"{Arm(wrong[0].policies, ()).name} alone is beyond the margin", arms
@@ -132,7 +134,11 @@ class QualityJudge:
         decision = "reference"
         if i:
             decision = (
-                "within-margin" if upper < self.margin else "beyond-margin" if lower > self.margin else "undecided"
+                "within-margin"
+                if upper < self.margin
+                else "beyond-margin"
+                if lower > self.margin
+                else "undecided"
             )
             if decision == "within-margin" and by_context.low <= -self.margin:
                 decision = "undecided"

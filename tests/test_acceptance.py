@@ -1,0 +1,59 @@
+"""Acceptance: a policy that does what it doesn't declare, or fails, doesn't pass; the kept file stands only for what it was made for."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+
+from fuzzkv.acceptance import edge_schedule, load_acceptance, stands, try_alone
+from fuzzkv.contract.layout import COLUMNS
+from fuzzkv.contract.schedule import Config
+from fuzzkv.machine.engine import BulkEngine
+
+
+def with_policies(engine: BulkEngine, *policies: object) -> BulkEngine:
+    """The compiled set with other data in the place of its policies (their rules are the same)."""
+    other = copy.copy(engine)
+    other.policies = tuple(policies)  # type: ignore[assignment]
+    return other.again(seed=0)
+
+
+def test_the_defaults_pass_alone(compiled: BulkEngine) -> None:
+    for policy in compiled.policies:
+        alone = try_alone(compiled, policy.name, seed=3, schedules=2_000)
+        assert alone.passed, alone.reason
+        assert alone.reason == ""
+
+
+def test_an_undeclared_action_is_no_pass(compiled: BulkEngine) -> None:
+    policies = list(compiled.policies)
+    slot = compiled.names.index("quant")
+    kept = tuple(a for a in policies[slot].manifest.actions if a.primitive != "quantise")
+    policies[slot] = replace(policies[slot], manifest=replace(policies[slot].manifest, actions=kept))
+    alone = try_alone(with_policies(compiled, *policies), "quant", seed=3, schedules=500)
+    assert not alone.passed
+    assert alone.undeclared == ("quantise",)
+    assert "doesn't declare: quantise" in alone.reason
+
+
+def test_a_bolder_quota_fails_alone(compiled: BulkEngine) -> None:
+    policies = [policy.tuned(quota=600) if policy.name == "evict" else policy for policy in compiled.policies]
+    alone = try_alone(with_policies(compiled, *policies), "evict", seed=3, schedules=20_000)
+    assert alone.invariant == "I18"
+    assert "breaks I18 alone" in alone.reason
+
+
+def test_the_edge_schedule_charges_what_the_quota_allows(compiled: BulkEngine) -> None:
+    schedule = edge_schedule(compiled, "evict", look=3_000)
+    state = compiled.final_state(schedule.events, 1 << compiled.names.index("evict"))
+    loss = COLUMNS["R_LOSS"]
+    assert 0 < max(state[loss : loss + 2]) <= Config().ledger
+
+
+def test_the_kept_acceptance_stands_for_the_defaults_only(compiled: BulkEngine) -> None:
+    kept = load_acceptance()
+    for policy in compiled.policies:
+        assert stands(kept, policy), policy.name
+        assert kept["policies"][policy.name]["engine"]["decision"] == "within-margin"
+        name = next(iter(policy.parameters))
+        assert not stands(kept, policy.tuned(**{name: policy.parameters[name] + 1}))
