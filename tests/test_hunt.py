@@ -207,7 +207,7 @@ def lines_until(process: subprocess.Popen[str], word: str) -> Iterator[str]:
 def test_a_kill_in_the_middle_of_filing_leaves_whole_cases(
     compiled: BulkEngine, tmp_path: Path, stop_at: int
 ) -> None:
-    with child(stop_at, tmp_path, "evict,offload,quant", 20_000) as process:
+    with child(stop_at, tmp_path, "evict,offload,quant", 5_000) as process:
         try:
             list(lines_until(process, "now"))
         finally:
@@ -218,7 +218,7 @@ def test_a_kill_in_the_middle_of_filing_leaves_whole_cases(
     for path in filed:
         assert load_case(path)["id"] == path.stem
     # The next hunt goes on as if nothing had been: the same cases, a clean folder.
-    result, _ = small(tmp_path, max_examples=20_000)
+    result, _ = small(tmp_path, max_examples=5_000)
     assert {path.stem for path in filed} <= {case["id"] for case in result.cases} and problems(tmp_path) == []
     # What the kill left behind is no case, and goes away when it is old.
     stale = [path for path in tmp_path.iterdir() if path.suffix == ".tmp"]
@@ -253,7 +253,7 @@ def test_ctrl_c_ends_with_130_and_the_summary(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_ctrl_c_while_filing_keeps_what_is_filed(compiled: BulkEngine, tmp_path: Path) -> None:
-    with child(3, tmp_path, "evict,offload,quant", 20_000) as process:
+    with child(3, tmp_path, "evict,offload,quant", 5_000) as process:
         list(lines_until(process, "now"))
         process.send_signal(signal.SIGINT)
         assert process.stdout is not None

@@ -55,6 +55,11 @@ _CURES = {
     ast.AugAssign: "Assign anew, or write with add_if().",
 }
 
+_ARITY = {
+    name: len(inspect.signature(getattr(vocabulary, name)).parameters)
+    for name in (_EXPRESSIONS | _STATEMENTS) - {"and_", "or_"}
+}
+
 Text = Callable[..., Any]
 
 OWN_MEMORY = frozenset({"MARK", "DUE", "NOTE"})
@@ -215,6 +220,14 @@ def check_text(function: Text) -> None:
                         line,
                         "calls something by attribute or keyword",
                         "Call a plain function by position.",
+                    )
+                takes = _ARITY.get(node.func.id, len(node.args))
+                if len(node.args) != takes:
+                    raise _refusal(
+                        function,
+                        line,
+                        f"gives {node.func.id} {len(node.args)} arguments, and it takes {takes}",
+                        "See fuzzkv/contract/vocabulary.py.",
                     )
                 column = _foreign_column(function, node)
                 if column:

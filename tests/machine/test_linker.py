@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +17,7 @@ from fuzzkv.contract.primitives import promise
 from fuzzkv.contract.vocabulary import *
 from fuzzkv.errors import UsageError
 from fuzzkv.machine.linker import check_text, unique_name, vocabulary_names, write_out
-from fuzzkv.machine.readers import check_rule, module_source
+from fuzzkv.machine.readers import check_rule, load_compiled, module_source
 from tests.broken import CAREFUL, IDLE
 
 
@@ -95,7 +96,17 @@ def comprehends(s: State, k: Int) -> None:
     put(s, NOTE, k, max([p + 1 for p in each(3)]))
 
 
+def forgets_an_argument(s: State, k: Int) -> None:
+    put(s, NOTE, k)  # type: ignore[call-arg]
+
+
+def hides_the_column(s: State, k: Int) -> None:
+    column = DEV
+    add_if(s, True, column, 1, 1)
+
+
 LOOP = "Loop over each(n) with a constant n."
+OWN = "Use a primitive; a policy's own memory is DUE, MARK, NOTE."
 CURE = "Branch with ite() or a guarded write."
 FORBIDDEN = [
     (branches, 1, "uses if", CURE),
@@ -103,6 +114,8 @@ FORBIDDEN = [
     (loops_over_a_list, 1, "loops over something else than each", LOOP),
     (loops_as_often_as_the_state_says, 1, "loops over a number that isn't constant", LOOP),
     (loops_as_often_as_it_is_told, 1, "loops over a number that isn't constant", LOOP),
+    (hides_the_column, 2, "writes column, which belongs to the machine", OWN),
+    (forgets_an_argument, 1, "gives put 3 arguments, and it takes 4", "See fuzzkv/contract/vocabulary.py."),
     (calls_by_attribute, 1, "calls something by attribute or keyword", "Call a plain function by position."),
     (calls_by_keyword, 1, "calls something by attribute or keyword", "Call a plain function by position."),
     (chains, 1, "chains comparisons", "Join single comparisons with and_()."),
@@ -196,5 +209,42 @@ def _meddle(s: State, k: Int) -> None:
 
 
 def test_a_rule_may_write_its_own_memory_only() -> None:
-    with pytest.raises(UsageError, match=r"FKV036.*writes DEV, which belongs to the machine.*DUE, MARK, NOTE"):
+    with pytest.raises(
+        UsageError, match=r"FKV036.*writes DEV, which belongs to the machine.*DUE, MARK, NOTE"
+    ):
         check_text(_meddle)
+
+
+def around(number: int) -> tuple[Callable[..., None], Callable[..., None]]:
+    def inner(s: State, k: Int) -> None:
+        put(s, NOTE, k, 1)
+
+    def closes(s: State, k: Int) -> None:
+        put(s, NOTE, k, number)
+
+    return inner, closes
+
+
+def test_a_function_inside_another_is_written_out_unless_it_closes_over_something() -> None:
+    inner, closes = around(3)
+    exec(compile(write_out([inner], trace=False), "written", "exec"), {})
+    with pytest.raises(
+        UsageError, match=r"FKV036: .*closes, line \d+: uses number of the function around it"
+    ):
+        write_out([closes], trace=False)
+
+
+def test_two_functions_of_one_name_are_not_confused() -> None:
+    one, other = around(1)[0], around(2)[0]
+    with pytest.raises(UsageError, match=r"FKV036: .*has the same written-out name as"):
+        write_out([one, other], trace=False)
+
+
+def test_a_policy_name_is_no_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("FUZZKV_CACHE", str(tmp_path))
+    module = load_compiled("answer = 42\n", "../../my policy/x")
+    again = load_compiled("answer = 42\n", "../../my policy/x")
+    assert module.answer == again.answer == 42
+    (path,) = (tmp_path / "compiled").glob("*.py")
+    assert path.parent == tmp_path / "compiled" and path.name.startswith("______my_policy_x_")
+    assert load_compiled("answer = 43\n", "../../my policy/x").answer == 43
