@@ -174,7 +174,7 @@ def read_case(case: Mapping[str, Any], *, allowed: Mapping[str, Policy] | None =
                 code="FKV001",
                 value=f"{case['id']}: {name!r}",
                 reason="no policy of this name is registered",
-                cure="Install the package that has it.",
+                cure="Install the package that has it, or allow it with --policies pkg.module:NAME.",
             )
         policy = known[name]
         if policy.version != entry["version"]:

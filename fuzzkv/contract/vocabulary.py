@@ -110,12 +110,8 @@ def skip(g: Bool) -> None:
 
 
 @contextmanager
-def listening(listener: Callable[[int, int, int, int], None] | None) -> Iterator[None]:
-    """While this is open, ``listener(primitive, actor, page, detail)`` hears every note (``None``:
-    nothing)."""
-    if listener is None:
-        yield
-        return
+def listening(listener: Callable[[int, int, int, int], None]) -> Iterator[None]:
+    """While this is open, ``listener(primitive, actor, page, detail)`` hears every note."""
     _listener.append(listener)
     try:
         yield
