@@ -28,8 +28,9 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.fixture(autouse=True)
 def quick_shrinking(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Our own passes only: the quality of shrinking has its own tests."""
+    """Our own passes only, and a short acceptance: both have tests of their own."""
     monkeypatch.setattr(Shrinker, "_hypothesis", lambda self, best: best)
+    monkeypatch.setattr("fuzzkv.hunt.ALONE", 20_000)
 
 
 class Heard(list[Any]):
@@ -156,6 +157,7 @@ def test_an_unknown_policy_is_told_before_anything_starts(tmp_path: Path) -> Non
 CHILD = """
 import os, sys, time
 from pathlib import Path
+import fuzzkv.hunt
 from fuzzkv import events as ev
 from fuzzkv.hunt import hunt
 from fuzzkv.options import HuntOptions
@@ -163,6 +165,7 @@ from fuzzkv.shrink import Shrinker
 
 stop_at, corpus, names = int(sys.argv[1]), Path(sys.argv[2]), tuple(sys.argv[3].split(","))
 Shrinker._hypothesis = lambda self, best: best
+fuzzkv.hunt.ALONE = 20_000
 replace, filed = os.replace, [0]
 
 def slow_replace(source, target):
@@ -203,18 +206,15 @@ def lines_until(process: subprocess.Popen[str], word: str) -> Iterator[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stop_at", [1, 3])
-def test_a_kill_in_the_middle_of_filing_leaves_whole_cases(
-    compiled: BulkEngine, tmp_path: Path, stop_at: int
-) -> None:
-    with child(stop_at, tmp_path, "evict,offload,quant", 5_000) as process:
+def test_a_kill_in_the_middle_of_filing_leaves_whole_cases(compiled: BulkEngine, tmp_path: Path) -> None:
+    with child(3, tmp_path, "evict,offload,quant", 5_000) as process:
         try:
             list(lines_until(process, "now"))
         finally:
             process.kill()
     assert process.returncode == -signal.SIGKILL
     filed = sorted(tmp_path.glob("fkv-*.json"))
-    assert len(filed) == stop_at - 1
+    assert len(filed) == 2
     for path in filed:
         assert load_case(path)["id"] == path.stem
     # The next hunt goes on as if nothing had been: the same cases, a clean folder.
