@@ -14,11 +14,10 @@ from fuzzkv.casebook import Recipe, read_case
 from fuzzkv.contract.invariants import BY_ID
 from fuzzkv.contract.layout import PAGES
 from fuzzkv.contract.policy import Policy
+from fuzzkv.corpus import confirmation_entry
 from fuzzkv.errors import EnvironmentFailure, FuzzkvError, UsageError
 from fuzzkv.events import Confirmed, ConfirmProgress, Listener, WarningRaised, emit
 from fuzzkv.oracles.thresholds import default_thresholds
-
-KIND_NAMES = {"quality": "quality", "exact": "exactness", "latency": "latency"}
 
 
 def engine_name() -> str:
@@ -180,13 +179,4 @@ class Confirming:
                 WarningRaised("FKV052", f"{job.case_id}: {result.reason}", f"See {result.log}."),
             )
             return None
-        return {
-            "target": "vllm",
-            "engine": f"{result.engine}, {result.model}",
-            "device": result.device,
-            "kind": KIND_NAMES[result.kind],
-            "verdict": result.verdict,
-            "thresholds": result.thresholds,
-            "detail": result.reason,
-            "arms": [arm.as_dict() for arm in result.arms],
-        }
+        return {"target": "vllm", **confirmation_entry(result.as_dict())}

@@ -70,6 +70,7 @@ CODES: Final[dict[str, str]] = {
     "FKV071": "a thresholds file that is not valid",
     "FKV072": "too few samples for the claim",
     "FKV073": "two readers of the semantics that disagree on a schedule",
+    "FKV075": "a cache folder that can not be written",
     "FKV074": "a policy without a kept acceptance at its parameters",
     # verdicts and reports
     "FKV080": "a hunt that reached none of its goals (vacuous)",

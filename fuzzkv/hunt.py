@@ -358,5 +358,5 @@ def replay_case(
         return Replayed("worker-failed", "the worker could not finish", None)
     chosen = next((entry for entry in entries if entry["verdict"] == "confirmed"), entries[-1])
     fails = {"confirmed": True, "not-reproduced": False, "numeric-tie": False}.get(chosen["verdict"])
-    detail = "; ".join(f"{entry['kind']}: {entry['verdict']}, {entry['detail']}" for entry in entries)
+    detail = "; ".join(f"{entry['kind']}: {entry['verdict']}, {entry['reason']}" for entry in entries)
     return Replayed(chosen["verdict"], detail, fails)

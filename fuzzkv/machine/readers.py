@@ -22,6 +22,7 @@ import fuzzkv.contract.apply as table
 from fuzzkv.contract import facts
 from fuzzkv.contract.policy import Policy, Rule
 from fuzzkv.contract.schedule import OPS
+from fuzzkv.errors import EnvironmentFailure
 from fuzzkv.machine.linker import check_text, unique_name, write_out
 
 Reader = Literal["plain", "python", "compiled"]
@@ -110,13 +111,21 @@ def load_compiled(source: str, name: str) -> ModuleType:
     salt = f"{numba.__version__} {sys.version} {source}"
     digest = hashlib.sha256(salt.encode()).hexdigest()[:16]
     folder = cache_folder() / "compiled"
-    folder.mkdir(parents=True, exist_ok=True)
     name = re.sub(r"\W", "_", name)[:80]
     path = folder / f"{name}_{digest}.py"
-    if not path.exists():
-        partial = path.with_suffix(f".{os.getpid()}.tmp")
-        partial.write_text(source)
-        os.replace(partial, path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            partial = path.with_suffix(f".{os.getpid()}.tmp")
+            partial.write_text(source)
+            os.replace(partial, path)
+    except OSError as error:
+        raise EnvironmentFailure(
+            code="FKV075",
+            value=str(folder),
+            reason=f"the compiled reader can't be kept there ({error.strerror or error})",
+            cure="Free some space, or set FUZZKV_CACHE to a folder that you may write.",
+        ) from error
     spec = importlib.util.spec_from_file_location(f"{name}_{digest}", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
