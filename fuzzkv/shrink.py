@@ -106,6 +106,9 @@ class Shrinker:
             before = best
             for pass_ in PASSES:
                 best = self._apply(pass_, best)
+            if best == before and self.goal.consequence:
+                # No kind of its own, so it isn't filed: not worth the slower pass.
+                return best
             if best == before:
                 finished = self._hypothesis(best)
                 if finished == best:
