@@ -1,8 +1,8 @@
 """Measures what the ledger charges (`fuzzkv/contract/calibration.py`) on the engine, and prints the table.
 
 For sessions of 4, 6 and 8 pages: of the answers that full cache gets right, the share that is lost (a) when
-one page in the middle is left out for good, (b) when every page is at 4 bits; as one-sided 95 % upper bounds,
-(b) divided by the pages.  Takes a few minutes; needs an engine.
+its second page (the first that an evictor takes) is left out for good, (b) when every page is at 4 bits; as
+one-sided 95 % upper bounds, (b) divided by the pages.  Takes a few minutes; needs an engine.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ QUESTIONS = 360
 
 
 def damages(pages: int) -> dict[str, tuple[Op, ...]]:
-    """What is done to a session: one middle page left out; all pages at 4 bits."""
-    absent = (Op("discard_device", 0, pages // 2, 0),)
+    """What is done to a session: its second page left out (the evictor's first choice); all pages at 4
+    bits.
+    """
+    absent = (Op("discard_device", 0, 1, 0),)
     return {"absent": absent, "int4": tuple(Op("quantise", 0, page, 4) for page in range(pages))}
 
 

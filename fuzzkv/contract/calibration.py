@@ -11,7 +11,7 @@ from __future__ import annotations
 VERSION = 1
 """Changes with the numbers; cases carry it in their configuration."""
 
-ABSENT: tuple[int, ...] = (0, 1000, 600, 420, 330, 270, 220, 190, 165)
+ABSENT: tuple[int, ...] = (0, 1000, 600, 430, 330, 275, 225, 225, 225)
 """By pages of the session: charge of one page that is deleted for good."""
 INT4: tuple[int, ...] = (0, 320, 160, 107, 80, 64, 55, 50, 46)
 """By pages of the session: charge of one page that stays at 4 bits for good."""

@@ -88,8 +88,8 @@ class Config:
     page_cost: int = 8
     objective: int = 29
     tolerance: int = 7
-    ledger: int = 200
-    headroom: int = 140
+    ledger: int = 250
+    headroom: int = 180
     calibration: int = 1
 
     def as_json(self) -> dict[str, int]:

@@ -96,7 +96,7 @@ def evict_rule(s: State, k: Int) -> None:
 EVICT = Policy(
     name="evict",
     version="1",
-    parameters={"score_num": 1, "score_den": 1, "min_life": 3, "grace": 2, "quota": 200, "own_link": 2},
+    parameters={"score_num": 1, "score_den": 1, "min_life": 3, "grace": 2, "quota": 250, "own_link": 2},
     rule=evict_rule,
     manifest=Manifest(
         kind="evict",
@@ -123,7 +123,7 @@ EVICT = Policy(
                 reversibility="irreversible",
                 authority_copy="none",
                 recovery_p95=0,
-                quality_budget=200,
+                quality_budget=250,
             ),
         ),
     ),

@@ -27,6 +27,17 @@ COLD, LEVEL, OWN_LINK, HOST_LOW, QUOTA = 0, 1, 2, 3, 4
 BACKING, LOSSY, CONSUMED, RESTORING = 1, 2, 3, 4
 
 
+def quant_room(s: State, k: Int, r: Int) -> Bool:
+    """Whether one more page of the session fits the policy's own quality quota: what is lossy is read lossy,
+    backup or not.
+    """
+    lossy = 0
+    for i in each(PAGES):
+        lossy = lossy + ite(get(s, MARK, k * NP + r * PAGES + i) != 0, 1, 0)
+    share = get(s, QSHARE, get(s, R_N, r))
+    return (lossy + 1) * share <= get(s, PARAM, k * NPARAM + QUOTA)
+
+
 def quant_rule(s: State, k: Int) -> None:
     """One act: restore one page that is hot again, consume one backup, quantise one page, back one up."""
     now = get(s, NOW, 0)
@@ -42,23 +53,22 @@ def quant_rule(s: State, k: Int) -> None:
         newest = p == r * PAGES + get(s, R_N, r) - 1
         hot = ite(and_(hot < 0, mark == LOSSY, here, there, idle, get(s, LAST, p) > due), p, hot)
         whole = ite(and_(whole < 0, mark == RESTORING, idle), p, whole)
-        fits = get(s, SPENT, k * NR + r) + get(s, QSHARE, get(s, R_N, r)) <= get(s, PARAM, k * NPARAM + QUOTA)
         best = slot(oldest)
         older = or_(oldest < 0, due < get(s, DUE, k * NP + best))
-        oldest = ite(
-            and_(mark == LOSSY, fits, older, get(s, OWNED, p) == 1, get(s, LAST, p) <= due), p, oldest
-        )
+        oldest = ite(and_(mark == LOSSY, older, get(s, LAST, p) <= due), p, oldest)
         ready = ite(and_(ready < 0, mark == BACKING, there, here), p, ready)
         failed = ite(and_(failed < 0, mark == BACKING, get(s, HOST, p) < 0), p, failed)
         idle_page = get(s, LAST, p) + get(s, PARAM, k * NPARAM + COLD) <= now
         first = slot(cold)
-        fresh = and_(mark == 0, here, idle, idle_page, not_(newest))
+        fresh = and_(mark == 0, here, idle, idle_page, not_(newest), quant_room(s, k, r))
         cold = ite(and_(fresh, or_(cold < 0, get(s, LAST, p) < get(s, LAST, first))), p, cold)
 
     put_if(s, failed >= 0, MARK, k * NP + slot(failed), 0)
     done_page = slot(whole)
-    withdraw(s, whole >= 0, k, done_page)
-    put_if(s, whole >= 0, MARK, k * NP + done_page, 0)
+    exact = get(s, D_PREC, slot(get(s, DEV, done_page))) == EXACT
+    withdraw(s, and_(whole >= 0, exact), k, done_page)
+    # A restore that failed leaves the page as it was.
+    put_if(s, whole >= 0, MARK, k * NP + done_page, ite(exact, 0, LOSSY))
 
     budget = own_in_flight(s, k) < get(s, PARAM, k * NPARAM + OWN_LINK)
     wanted = slot(hot)
@@ -89,7 +99,7 @@ def quant_rule(s: State, k: Int) -> None:
 QUANT = Policy(
     name="quant",
     version="1",
-    parameters={"cold": 12, "level": INT4, "own_link": 2, "host_low": 5, "quota": 200},
+    parameters={"cold": 12, "level": INT4, "own_link": 2, "host_low": 5, "quota": 250},
     rule=quant_rule,
     manifest=Manifest(
         kind="quant",
@@ -117,7 +127,7 @@ QUANT = Policy(
                 reversibility="irreversible",
                 authority_copy="none",
                 recovery_p95=0,
-                quality_budget=200,
+                quality_budget=250,
             ),
         ),
     ),

@@ -26,7 +26,7 @@ from fuzzkv.replay.task import SENTENCES
 if TYPE_CHECKING:
     from fuzzkv.replay.judge import Judgement
 
-QUESTIONS: Final = 720
+QUESTIONS: Final = 1080
 """Paired questions (at least) of a quality replay that uses every look. Looks grow (1 : 2 : 3 ...), so a
 large effect is decided early; the union bound that shares out alpha holds for any spacing.
 """
