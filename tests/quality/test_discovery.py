@@ -8,7 +8,7 @@ import pytest
 from fuzzkv.machine.engine import BulkEngine
 from tests.found import KINDS, search
 
-BUDGET = {"S1": 20_000, "S2": 20_000, "S3": 300_000, "S7": 100_000}
+BUDGET = {"S1": 20_000, "S2": 20_000, "S3": 300_000, "S7": 300_000}
 """Schedules within which a kind is found for every seed below; a hunt's default is 2 million."""
 SEEDS = (0, 1, 2, 3, 4)
 

@@ -100,7 +100,7 @@ def test_a_worker_that_dies_once_is_forgiven(tmp_path: Path) -> None:
 
 def test_rounds_are_planned_before_the_run() -> None:
     rounds = plan_rounds(JOB, LIMITS)
-    assert [len(r) for r in rounds] == [60, 120] and rounds[1][0] == 60
+    assert [len(r) for r in rounds] == [90, 180] and rounds[1][0] == 90
     assert len(plan_rounds(replace(JOB, kind="latency"), LIMITS)[0]) == 3
 
 
