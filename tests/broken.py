@@ -166,18 +166,31 @@ def condemns_seen(s: State, k: Int) -> None:
 
 
 def loses_too_much(s: State, k: Int) -> None:
-    """I18: destroys a copy whose loss is more than the whole budget."""
+    """I18: gives up two pages for good, each of which nearly is the whole budget."""
     line = get(s, NOTE, k)
     begin_store(s, line == 0, k, 1)
-    drop_host(s, line == 1, k, 1, 900)
+    begin_store(s, line == 1, k, 2)
+    for page in each(3):
+        gone = and_(page > 0, line == page)
+        drop_device(s, gone, k, page)
+        drop_host(s, gone, k, page, 1)
     add_if(s, True, NOTE, k, 1)
 
 
 def loses_little(s: State, k: Int) -> None:
-    """The twin's loss fits."""
+    """The twin gives up exactness only: the page stays at 4 bits."""
     line = get(s, NOTE, k)
     begin_store(s, line == 0, k, 1)
-    drop_host(s, line == 1, k, 1, 20)
+    quantise(s, line == 1, k, 1, INT4)
+    drop_host(s, line == 1, k, 1, 1)
+    add_if(s, True, NOTE, k, 1)
+
+
+def gives_up_a_host_copy(s: State, k: Int) -> None:
+    """Tidies the host up: nobody needs a copy of page 1 there while the device has it."""
+    line = get(s, NOTE, k)
+    begin_store(s, line == 0, k, 1)
+    drop_host(s, line == 1, k, 1, 1)
     add_if(s, True, NOTE, k, 1)
 
 
@@ -255,7 +268,7 @@ PLANTS: tuple[Plant, ...] = (
     Plant("I12", "claim", quotes_lossy_bytes, quotes_exact_bytes, (OPEN, A, A, ask(1))),
     Plant("I14", "link-budget", floods_the_link, spares_the_link, (*AWAY, A, ask(1))),
     Plant("I17", "evidence", condemns_unseen, condemns_seen, (*AWAY, ask(2), ask(3), ask(4), A)),
-    Plant("I18", "quality-budget", loses_too_much, loses_little, (*AWAY, ask(2))),
+    Plant("I18", "quality-budget", loses_too_much, loses_little, (*AWAY, WAIT, A, ask(3))),
 )
 """At least one for every invariant that a policy can break. (I11 and I16 it can't: the primitives don't
 allow it.)"""
@@ -275,6 +288,6 @@ def free(name: str, rule: Rule) -> Policy:
 HASTY_FREE = free("hasty", quotes_and_drops)
 CAREFUL_FREE = free("careful", stores_quotes_and_drops)
 IDLE_FREE = free("idle", does_nothing)
-TIDY_FREE = free("tidy", loses_little)
+TIDY_FREE = free("tidy", gives_up_a_host_copy)
 """Gives up page 1's host copy: alone that is within its budget, beside `careful` it takes what that one
 promised."""

@@ -87,7 +87,7 @@ _COLUMNS: tuple[tuple[str, int], ...] = (
     ("OWNED", NP),
     ("DEV", NP),
     ("HOST", NP),
-    ("EVICTED", NP),
+    ("EVICTED", NP), ("PAID", NP),
     ("RELEVANT", NP),
     ("BUSY", NP),
     ("ATT", NP),

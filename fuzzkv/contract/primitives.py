@@ -201,9 +201,11 @@ def drop_device(s: State, g: Bool, k: Int, p: Int) -> Bool:
     return ok
 
 
-def drop_host(s: State, g: Bool, k: Int, p: Int, loss: Int) -> Bool:
-    """The host copy is destroyed; ``loss`` permille are charged if the policy gives up exact bytes for
-    good.
+def drop_host(s: State, g: Bool, k: Int, p: Int, final: Int) -> Bool:
+    """The host copy is destroyed.
+
+    With ``final`` above 0 the policy declares that it gives exact bytes up for good; what that costs the
+    request is the machine's to say (``calibration``): a page without a copy, or one that stays lossy.
     """
     guard(g)
     h = get(s, HOST, p)
@@ -211,6 +213,9 @@ def drop_host(s: State, g: Bool, k: Int, p: Int, loss: Int) -> Bool:
     can = and_(g, h >= 0, get(s, H_FILL, frame) == 1)
     busy = in_flight_on_host(s, frame)
     last = or_(and_(host_exact(s, p), not_(device_exact(s, p))), not_(present(s, p)))
+    n = get(s, R_N, request_of(p))
+    cost = ite(device_exact(s, p), 0, ite(present(s, p), get(s, QSHARE, n), get(s, SHARE, n)))
+    loss = ite(final > 0, cost, 0)
     ok = and_(can, permit_destroy(s, can, k, p, last, busy, loss))
     relied = quoted_by_another(s, ok, k, p)
     add_if(s, and_(ok, relied), GOAL, 4, 1)
@@ -235,6 +240,7 @@ def charge(s: State, g: Bool, k: Int, p: Int, loss: Int) -> None:
     add_if(s, and_(g, before > own), GOAL, 6, 1)
     add_if(s, g, R_LOSS, r, loss)
     add_if(s, g, SPENT, k * NR + r, loss)
+    put_if(s, g, PAID, p, 1)
     check_budget_of_quality(s, g, k, p)
 
 
@@ -285,8 +291,12 @@ def condemn(s: State, g: Bool, k: Int, p: Int) -> Bool:
     return ok
 
 
-def lose(s: State, g: Bool, k: Int, p: Int) -> None:
-    """The policy declares the page evicted: no reader expects it any more."""
+def lose(s: State, g: Bool, k: Int, p: Int) -> Bool:
+    """The policy declares the page evicted: no reader expects it any more.  Only a loss that was charged
+    can be declared.
+    """
     guard(g)
-    put_if(s, g, EVICTED, p, 1)
-    done(s, g, P_LOSE, k, p, 0)
+    ok = and_(g, get(s, PAID, p) == 1, not_(present(s, p)), not_(hosted(s, p)))
+    put_if(s, ok, EVICTED, p, 1)
+    done(s, ok, P_LOSE, k, p, 0)
+    return ok

@@ -63,6 +63,7 @@ def arrive(s: State, g: Bool, r: Int, n: Int) -> None:
         put_if(s, mine, DEV, p, frame)
         put_if(s, mine, HOST, p, -1)
         put_if(s, mine, EVICTED, p, 0)
+        put_if(s, mine, PAID, p, 0)
         put_if(s, mine, RELEVANT, p, 1)
         put_if(s, mine, ATT, p, 0)
         put_if(s, mine, LIFE, p, 0)

@@ -73,7 +73,7 @@ def evict_rule(s: State, k: Int) -> None:
 
     dead = slot(expired)
     withdraw(s, expired >= 0, k, dead)
-    deleted = drop_host(s, expired >= 0, k, dead, get(s, SHARE, get(s, R_N, request_of(dead))))
+    deleted = drop_host(s, expired >= 0, k, dead, 1)
     lose(s, deleted, k, dead)
     put_if(s, deleted, MARK, k * NP + dead, DELETED)
     promise(s, and_(expired >= 0, not_(deleted)), k, dead)

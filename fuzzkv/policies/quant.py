@@ -75,11 +75,12 @@ def quant_rule(s: State, k: Int) -> None:
     restoring = begin_load(s, and_(hot >= 0, budget), k, wanted)
     put_if(s, restoring, MARK, k * NP + wanted, RESTORING)
 
-    # Host pressure: the oldest backup is given up, and the loss becomes final.
+    # Host pressure: the oldest backup is given up, and the loss becomes final.  Whether the page is still on the
+    # device isn't looked at: alone, a page that was quantised in place never leaves it.
     pressed = and_(oldest >= 0, free_host_frames(s) <= get(s, PARAM, k * NPARAM + HOST_LOW))
     used = slot(oldest)
     withdraw(s, pressed, k, used)
-    consumed = drop_host(s, pressed, k, used, get(s, QSHARE, get(s, R_N, request_of(used))))
+    consumed = drop_host(s, pressed, k, used, 1)
     put_if(s, consumed, MARK, k * NP + used, CONSUMED)
     promise(s, and_(pressed, not_(consumed), hosted(s, used)), k, used)
 
