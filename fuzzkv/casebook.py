@@ -12,7 +12,7 @@ from fuzzkv import __version__
 from fuzzkv.contract.invariants import BY_ID
 from fuzzkv.contract.layout import PAGES
 from fuzzkv.contract.policy import Policy
-from fuzzkv.contract.schedule import ACT, Config, Event, Schedule, schedule_from_json
+from fuzzkv.contract.schedule import ACT, Config, Event, Schedule, afterwards, schedule_from_json
 from fuzzkv.corpus import case_id
 from fuzzkv.errors import UsageError
 from fuzzkv.machine.history import History, run_history
@@ -59,10 +59,15 @@ class Recipe:
     policies: tuple[Policy, ...]
     config: Config
 
-    def histories(self, *, enforce: bool = False) -> dict[int, History]:
-        """Histories of every subset of the policies, by mask, on the Python reader."""
+    def histories(self, *, enforce: bool = False, on: bool = False) -> dict[int, History]:
+        """Histories of every subset of the policies, by mask, on the Python reader.
+
+        ``on`` goes on with what always happens after a schedule.
+        """
+        events = self.schedule.events + (afterwards(len(self.policies)) if on else ())
+        schedule = self.schedule.with_events(events)
         return {
-            mask: run_history(self.schedule, self.policies, mask, self.config, enforce=enforce)
+            mask: run_history(schedule, self.policies, mask, self.config, enforce=enforce)
             for mask in range(1 << len(self.policies))
         }
 

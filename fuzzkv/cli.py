@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FrameType
@@ -24,6 +25,7 @@ from fuzzkv.errors import (
     EXIT_ENVIRONMENT,
     EXIT_INTERRUPTED,
     EXIT_USAGE,
+    EnvironmentFailure,
     FuzzkvError,
     UsageError,
     did_you_mean,
@@ -164,7 +166,14 @@ def replay(case: str, target: str, device: str, policies: str, corpus: Path, no_
     from fuzzkv.corpus import find_case, load_corpus
     from fuzzkv.report.session import Session
 
-    cases = load_corpus(case) if Path(case).is_dir() else [find_case(case, corpus)]
+    if case.strip() and os.path.isdir(case):
+        cases = load_corpus(case)
+        if not cases:
+            raise EnvironmentFailure(
+                code="FKV016", value=case, reason="the folder has no case to replay", cure="Hunt first."
+            )
+    else:
+        cases = [find_case(case, corpus)]
     codes = []
     chosen = allowed(policies)
     with Session(no_color=no_color, report_dir=None, names=invariant_names()) as session:
@@ -201,10 +210,13 @@ def explain(case: str, policies: str, corpus: Path, no_color: bool) -> None:
 @no_color_option
 def policies(no_color: bool) -> None:
     """List the policies that are installed."""
-    from fuzzkv.policies.registry import installed
+    from fuzzkv.policies.registry import survey
     from fuzzkv.report.listing import policy_listing
 
-    console(no_color).print(policy_listing(list(installed().values())))
+    found, broken = survey()
+    console(no_color).print(policy_listing(list(found.values())))
+    for error in broken:
+        click.echo(error.render(), err=True)
 
 
 @app.command()
@@ -317,10 +329,14 @@ def corpus_check(corpus: Path) -> None:
 @corpus.command("index")
 @corpus_option
 def corpus_index(corpus: Path) -> None:
-    """Write index.json anew."""
-    from fuzzkv.corpus import write_index
+    """Write index.json anew. Exit 2 if a file is broken: it is named and left out."""
+    from fuzzkv.corpus import scan_corpus, write_index
 
     click.echo(f"wrote {write_index(corpus)}")
+    errors = scan_corpus(corpus)[1]
+    for error in errors:
+        click.echo(error.render(), err=True)
+    sys.exit(EXIT_USAGE if errors else EXIT_CLEAN)
 
 
 @app.command()
@@ -368,7 +384,24 @@ def main() -> NoReturn:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = EXIT_CLEAN
+    except Exception as error:  # a fault of fuzzkv itself: one line too
+        if os.environ.get("FUZZKV_DEBUG") == "1":
+            click.echo(traceback.format_exc(), err=True, nl=False)
+        fault = _internal(error)
+        click.echo(fault.render(), err=True)
+        code = fault.exit_code
     sys.exit(code)
+
+
+def _internal(error: Exception) -> FuzzkvError:
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    text = " ".join(str(error).split())[:300]
+    return EnvironmentFailure(
+        code="FKV090",
+        value=f"{type(error).__name__} at {Path(last.filename).name}:{last.lineno}",
+        reason=f"an internal fault of fuzzkv{f' ({text})' if text else ''}",
+        cure="Please report it with the command and what FUZZKV_DEBUG=1 shows.",
+    )
 
 
 def _as_ours(error: click.ClickException) -> UsageError:

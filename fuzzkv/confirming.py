@@ -34,13 +34,15 @@ def jobs_for(case: Mapping[str, Any], recipe: Recipe) -> list[Any]:
     """The engine's jobs for a case: by token identity where that can be, then by quality or latency."""
     from fuzzkv.replay.translate import exact_of, job_of
 
-    histories = recipe.histories()
+    oracle = BY_ID[case["class"]["invariant"]].oracle
+    histories = recipe.histories(on=oracle != "latency")
     violation = case["violation"]
     config = recipe.config
     job = job_of(
         case["id"],
-        BY_ID[case["class"]["invariant"]].oracle,
+        oracle,
         histories,
+        asked=len(recipe.schedule.events),
         page=violation["request"] * PAGES + violation["page"],
         seed=int(case["id"][4:], 16) % 2**31,
         step_cost=config.step_cost,

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -79,6 +81,9 @@ def validate(case: Any, source: object) -> Case:
         raise _bad("FKV014", source, f"{where}: {_short(error.message)}", "See fuzzkv/schemas/case-1.json.")
     if case["class"]["policies"] != sorted(case["class"]["policies"]):
         raise _bad("FKV014", source, "class.policies is not sorted", "Sort the names; the id depends on it.")
+    if case["class"]["policies"] != [entry["name"] for entry in case["policies"]]:
+        reason = "class.policies and the names in policies are not the same"
+        raise _bad("FKV014", source, reason, "Restore the file, or hunt again.")
     wanted = case_id(case)
     if case["id"] != wanted:
         reason = f"its id is {case['id']}, but its content hashes to {wanted}"
@@ -90,10 +95,9 @@ def load_case(path: Path | str) -> Case:
     """Read one case file. Every failure names the file, the value and a cure; the file is never changed."""
     path = Path(path)
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        reason = f"it cannot be read ({error.strerror or error})"
+        data = _read_regular(path, MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = f"it cannot be read ({getattr(error, 'strerror', None) or error})"
         raise _bad("FKV010", path, reason, "Check the path, or give a case id.") from error
     return validate(parse_json(data, path), path)
 
@@ -147,7 +151,7 @@ def scan_corpus(folder: Path | str) -> tuple[list[Case], list[FuzzkvError]]:
     folder.
     """
     folder = Path(folder)
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         raise _bad("FKV019", folder, "there is no such folder", "Hunt first, or name another with --corpus.")
     cases, errors = [], []
     for path in sorted(folder.glob("fkv-*.json")):
@@ -166,15 +170,19 @@ def load_corpus(folder: Path | str) -> list[Case]:
     return cases
 
 
-def write_index(folder: Path | str) -> Path:
-    """Write ``index.json``: the cases sorted by id with the hash of each file, and one hash for the whole."""
+def write_index(folder: Path | str, *, strict: bool = False) -> Path:
+    """Write ``index.json``: the cases sorted by id with the hash of each file, and one hash for the whole.
+
+    A broken file is left out (:func:`problems` names it), unless ``strict``: then it raises.
+    """
     folder = Path(folder)
-    index = build_index(load_corpus(folder))
     path = folder / INDEX
-    data = file_bytes(index)
-    if not path.exists() or path.read_bytes() != data:
-        atomic_write(path, data)
-    remove_stale(folder)
+    with locked(folder):
+        cases = load_corpus(folder) if strict else scan_corpus(folder)[0]
+        data = file_bytes(build_index(cases))
+        if not _holds(path, data):
+            atomic_write(path, data)
+        remove_stale(folder)
     return path
 
 
@@ -206,11 +214,11 @@ def problems(folder: Path | str) -> list[FuzzkvError]:
         if case["id"] != path.stem:
             reason = f"it holds the case {case['id']}"
             found.append(_bad("FKV023", path, reason, "Name the file after the id."))
-        elif path.read_bytes() != file_bytes(case):
+        elif not _holds(path, file_bytes(case)):
             reason = "it is not in canonical form"
             found.append(_bad("FKV023", path, reason, "Restore it, or load it and save it again."))
     index = folder / INDEX
-    if cases and (not index.exists() or index.read_bytes() != file_bytes(build_index(cases))):
+    if cases and not _holds(index, file_bytes(build_index(cases))):
         reason = "the index does not match the case files"
         found.append(_bad("FKV021", index, reason, "Run 'fuzzkv corpus index'."))
     return found
@@ -221,16 +229,19 @@ def find_path(id_or_path: str, folder: Path | str) -> Path:
     has.
     """
     folder = Path(folder)
+    if not id_or_path.strip():
+        raise _bad("FKV016", repr(id_or_path), "it names no case", "Give an id, a file or a label.")
     direct = Path(id_or_path)
-    if direct.suffix == ".json" or len(direct.parts) > 1 or direct.is_file():
+    if direct.suffix == ".json" or len(direct.parts) > 1 or os.path.isfile(direct):
         return direct
-    paths = {path.stem: path for path in sorted(folder.glob("fkv-*.json"))}
+    is_folder = os.path.isdir(folder)
+    paths = {path.stem: path for path in sorted(folder.glob("fkv-*.json"))} if is_folder else {}
     if id_or_path in paths:
         return paths[id_or_path]
     wanted = id_or_path if id_or_path.startswith("fkv-") else f"fkv-{id_or_path}"
     matches = [stem for stem in paths if stem.startswith(wanted)]
     if not matches:
-        cases = scan_corpus(folder)[0] if folder.is_dir() else []
+        cases = scan_corpus(folder)[0] if is_folder else []
         matches = [str(case["id"]) for case in cases if case["label"] and case["label"] == id_or_path]
     if len(matches) > 1:
         more = " ..." if len(matches) > 5 else ""
@@ -238,7 +249,7 @@ def find_path(id_or_path: str, folder: Path | str) -> Path:
         raise _bad("FKV017", id_or_path, reason, "Give more of the id.")
     if not matches:
         cure = did_you_mean(id_or_path, paths) if paths else f"The corpus {folder} is empty: hunt first."
-        raise _bad("FKV016", id_or_path, f"there is no such case in {folder}", cure)
+        raise _bad("FKV016", _short(id_or_path), f"there is no such case in {folder}", cure)
     return paths[matches[0]]
 
 
@@ -253,6 +264,25 @@ def _validator() -> Any:
 
     text = files("fuzzkv").joinpath("schemas/case-1.json").read_text(encoding="utf-8")
     return Draft202012Validator(json.loads(text))
+
+
+def _read_regular(path: Path, limit: int) -> bytes:
+    """At most ``limit`` bytes of a regular file; a pipe or a device must not be waited for."""
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, flags)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise ValueError("it is not a regular file")
+    with open(descriptor, "rb") as file:
+        return file.read(limit)
+
+
+def _holds(path: Path, data: bytes) -> bool:
+    """Whether a file holds exactly these bytes."""
+    try:
+        return _read_regular(path, len(data) + 1) == data
+    except (OSError, ValueError):
+        return False
 
 
 def _confirmation_key(item: Mapping[str, Any]) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ CODES: Final[dict[str, str]] = {
     "FKV013": "a case file nested deeper than the limit",
     "FKV014": "a case that does not follow the shipped schema",
     "FKV015": "a case whose id is not the hash of its content",
-    "FKV016": "a case id that is not in the corpus",
+    "FKV016": "a case id that is empty or not in the corpus, or a folder without a case",
     "FKV017": "a case id prefix that several cases share",
     "FKV018": "a case or index file that could not be written",
     "FKV019": "a corpus folder that does not exist or is not a folder",
@@ -76,7 +76,7 @@ CODES: Final[dict[str, str]] = {
     "FKV080": "a hunt that reached none of its goals (vacuous)",
     "FKV081": "a report that could not be written",
     # never the user's fault
-    "FKV090": "an internal error of fuzzkv",
+    "FKV090": "an internal fault of fuzzkv",
 }
 
 

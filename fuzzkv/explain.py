@@ -15,6 +15,7 @@ from fuzzkv.contract.invariants import BY_ID
 from fuzzkv.contract.layout import CLAUSES, COLUMNS, INT8, PAGES
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import ACT, OPS
+from fuzzkv.errors import UsageError
 from fuzzkv.machine.history import History, Record
 from fuzzkv.machine.outcome import Violation
 from fuzzkv.machine.readers import python_apply
@@ -70,7 +71,7 @@ def refusals(recipe: Recipe, *, from_event: int = 0) -> list[tuple[int, str]]:
 
 
 def _page(p: int) -> str:
-    return f"page {p % PAGES} of session {p // PAGES}"
+    return f"page {p % PAGES} of session {p // PAGES}" if p >= 0 else "no page"
 
 
 def _sentence(record: Record, names: Mapping[int, str]) -> str:
@@ -121,7 +122,14 @@ def explain(case: Mapping[str, Any], policies: Sequence[Policy] = ()) -> str:
     recipe = read_case(case, allowed={policy.name: policy for policy in policies})
     histories = recipe.histories()
     full = histories[max(histories)]
-    invariant = BY_ID[case["class"]["invariant"]]
+    invariant = BY_ID.get(case.get("class", {}).get("invariant", ""))
+    if invariant is None:
+        raise UsageError(
+            code="FKV035",
+            value=str(case.get("id", "the case")),
+            reason="it names no invariant of the contract",
+            cure="Restore the file, or hunt again.",
+        )
     violation = full.broke(invariant.id)
     if violation is None:
         return f"{case['id']}: {invariant.id} is no longer broken under this schedule; the case is fixed on this version."
@@ -204,12 +212,15 @@ def _alone(history: History, violation: Violation, latency: bool) -> str:
     who = " and ".join(history.policies) if history.policies else "full cache (no policy)"
     if latency:
         return f"{who}: the slowest step takes {max(history.latencies, default=0)} ticks."
+    damage = history.outcome.damage
+    if not 0 <= violation.page < len(damage):
+        return f"{who}: nothing breaks."
     end = {
         0: "exact",
         1: "at 8 bits, its backup beside it or gone",
         2: "at 4 bits",
         3: "gone, within its own budget",
-    }[history.outcome.damage[violation.page]]
+    }.get(damage[violation.page], "damaged")
     return f"{who}: in the end p is {end}."
 
 
@@ -219,7 +230,7 @@ def _refused(recipe: Recipe, violation: Violation) -> list[str]:
     lines = []
     for event, clause in direct[:1]:
         lines.append(
-            f"The contract would have refused it at event {event} by the clause '{clause}': {_CLAUSES[clause]}."
+            f"The contract would have refused it at event {event} by the clause '{clause}': {_CLAUSES.get(clause, clause)}."
         )
     if early:
         lines.append(
@@ -230,5 +241,5 @@ def _refused(recipe: Recipe, violation: Violation) -> list[str]:
         for event, clause in early[:6]:
             op, a, _ = recipe.schedule.events[event]
             who = recipe.schedule.policies[a] if op == ACT else OPS[op]
-            lines.append(f"  event {event}: {who} is refused by '{clause}': {_CLAUSES[clause]}.")
+            lines.append(f"  event {event}: {who} is refused by '{clause}': {_CLAUSES.get(clause, clause)}.")
     return lines or ["No clause of the contract refuses this case: the contract doesn't cover it."]

@@ -32,6 +32,20 @@ Event = tuple[int, int, int]
 """(code, a, b)."""
 
 
+ROUNDS = 6
+"""Rounds of what happens afterwards."""
+
+
+def afterwards(slots: int) -> tuple[Event, ...]:
+    """What always happens after a schedule before its damage is looked at: time, steps, and acts of every policy.
+
+    A loss counts as the set's only if no smaller set comes to it too, and not because the schedule stopped
+    before the smaller set had got as far.
+    """
+    one: list[Event] = [(TICK, 24, 0), (STEP, 0, 0), (STEP, 1, 0), *((ACT, k, 0) for k in range(slots))]
+    return tuple(one) * ROUNDS
+
+
 @dataclass(frozen=True)
 class Schedule:
     """Events in order.  ``policies[k]`` is the policy of slot ``k``, which ``ACT`` events name."""

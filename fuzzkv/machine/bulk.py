@@ -130,6 +130,7 @@ def shows(
     primitive: int,
     worse: int,
     causes: Any,
+    after: Any,
 ) -> bool:
     """Whether a schedule shows a conflict of one kind: the set ``top`` breaks the invariant first by this
     actor's primitive, each of its policies acted, and every proper subset passes.  With ``worse`` the page
@@ -150,6 +151,7 @@ def shows(
         earlier = s[_WHEN + i] < when or (s[_WHEN + i] == when and i < invariant)
         if causes[i] == 1 and s[_FIRST + i] > 0 and earlier and (s[_PAGE + i] == page or i == 2):
             return False
+    run(s, after, len(after), top)
     worst = damage(s, page)
     if worse == 1 and worst == 0:
         return False
@@ -158,8 +160,12 @@ def shows(
             t = states[sub]
             t[:] = template
             run(t, events, length, sub)
-            if failed(t) or (worse == 1 and damage(t, page) >= worst):
+            if failed(t):
                 return False
+            if worse == 1:
+                run(t, after, len(after), sub)
+                if damage(t, page) >= worst:
+                    return False
     return True
 
 
@@ -178,6 +184,8 @@ def search(
     totals: Any,
     goals: Any,
     refused: Any,
+    after: Any,
+    ends: Any,
 ) -> int:
     """Draw and judge ``count`` schedules from number ``start``; returns how many classes of failures are
     known now.
@@ -243,16 +251,20 @@ def search(
                     smallest = False
             if not smallest:
                 continue
+            for sub in range(top + 1):
+                if sub & top == sub:
+                    ends[sub][:] = states[sub]
+                    run(ends[sub], after, len(after), sub)
             for i in range(1, NINV):
                 if states[top][_FIRST + i] == 0:
                     continue
                 page = states[top][_PAGE + i]
                 worse = 0
                 if 0 <= page < NP:
-                    worst = damage(states[top], page)
+                    worst = damage(ends[top], page)
                     worse = 1 if worst > 0 else 0
                     for sub in range(top):
-                        if sub & top == sub and damage(states[sub], page) >= worst:
+                        if sub & top == sub and damage(ends[sub], page) >= worst:
                             worse = 0
                 c = 0
                 while c < known and not (

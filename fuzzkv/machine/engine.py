@@ -14,7 +14,7 @@ import numpy as np
 from fuzzkv.contract import facts
 from fuzzkv.contract.layout import CLAUSES, GOALS, NCLAUSE, NGOAL, NINV, PRIMITIVES, SIZE
 from fuzzkv.contract.policy import Policy
-from fuzzkv.contract.schedule import Config, Event, Schedule
+from fuzzkv.contract.schedule import Config, Event, Schedule, afterwards
 from fuzzkv.errors import UsageError
 from fuzzkv.machine import bulk
 from fuzzkv.machine.outcome import ArmOutcome, ending
@@ -91,6 +91,8 @@ class BulkEngine:
         self._goals = np.zeros(NGOAL, dtype=np.int64)
         self._rows = np.zeros((4 * bulk.MAX_EVENTS, 3), dtype=np.int64)
         self._causes = np.zeros(NINV, dtype=np.int64)
+        self._after = np.array(afterwards(len(policies)), dtype=np.int64)
+        self._ends: Any = np.zeros_like(self._states)
         self._known = 0
         self.drawn = 0
 
@@ -139,6 +141,8 @@ class BulkEngine:
                 self._totals,
                 self._goals,
                 self._refused,
+                self._after,
+                self._ends,
             )
         self.drawn += count
 
@@ -151,8 +155,11 @@ class BulkEngine:
         return state
 
     def outcome(self, events: Sequence[Event], mask: int) -> ArmOutcome:
-        """What a schedule comes to for the policies in ``mask``."""
-        return ending(self.final_state(events, mask).tolist(), self.names)
+        """What a schedule comes to for the policies in ``mask``, and the damage after what always follows it."""
+        state = self.final_state(events, mask)
+        last = state.tolist()
+        self._run(state, self._after, len(self._after), mask)
+        return ending(last, self.names, after=state.tolist())
 
     def shows(
         self,
@@ -182,6 +189,7 @@ class BulkEngine:
                 PRIMITIVES.index(primitive),
                 int(worse),
                 self._causes,
+                self._after,
             )
         )
 

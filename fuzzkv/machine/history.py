@@ -14,7 +14,7 @@ from fuzzkv.contract.layout import (
     PRIMITIVES,
 )
 from fuzzkv.contract.policy import Policy
-from fuzzkv.contract.schedule import ACT, Config, Schedule
+from fuzzkv.contract.schedule import ACT, Config, Schedule, afterwards
 from fuzzkv.contract.vocabulary import listening
 from fuzzkv.machine.outcome import ArmOutcome, Violation, ending
 from fuzzkv.machine.readers import plain_apply, python_apply
@@ -97,7 +97,11 @@ def run_history(
             s[event] = e
             if op != ACT or mask >> a & 1:
                 apply(s, op, a, b, mask)
-    end = ending(s, names)
+    later = list(s)
+    then = python_apply(tuple(policies))
+    for op, a, b in afterwards(len(policies)):
+        then(later, op, a, b, mask)
+    end = ending(s, names, after=later)
     return History(
         schedule=schedule,
         policies=schedule.masked(mask),

@@ -58,8 +58,13 @@ def _violations(s: Sequence[int], names: Sequence[str]) -> tuple[Violation, ...]
     return tuple(sorted(found, key=lambda v: (v.stamp, int(v.invariant[1:]))))
 
 
-def ending(s: Sequence[int], names: Sequence[str]) -> ArmOutcome:
-    """The outcome of a last state; ``names[k]`` is the policy in slot ``k``."""
+def ending(s: Sequence[int], names: Sequence[str], *, after: Sequence[int] | None = None) -> ArmOutcome:
+    """The outcome of a last state; ``names[k]`` is the policy in slot ``k``.
+
+    Damage is read from the state ``after`` what always follows a schedule (``contract.schedule.afterwards``), or
+    from the last state itself.
+    """
     base = COLUMNS["ACTED"]
     acted = sum(1 << k for k in range(len(names)) if any(s[base + k * NPRIM : base + (k + 1) * NPRIM]))
-    return ArmOutcome(_violations(s, names), tuple(damage(s, p) for p in range(NP)), acted)
+    end = s if after is None else after
+    return ArmOutcome(_violations(s, names), tuple(damage(end, p) for p in range(NP)), acted)

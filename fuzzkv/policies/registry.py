@@ -5,14 +5,21 @@ allowed.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable
-from importlib.metadata import entry_points
+import re
+from collections.abc import Iterable, Mapping
+from importlib.metadata import EntryPoint, entry_points
+from types import FunctionType
+from typing import Any, Final
 
+from fuzzkv.contract.evidence import Manifest
 from fuzzkv.contract.policy import Policy
 from fuzzkv.errors import UsageError, did_you_mean
 
 ENTRY_POINTS = "fuzzkv.policies"
 """Group under which installed packages register policies."""
+
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,199}")
+_INT64: Final = range(-(2**63), 2**63)
 
 
 def builtin() -> dict[str, Policy]:
@@ -25,10 +32,28 @@ def builtin() -> dict[str, Policy]:
 
 
 def installed() -> dict[str, Policy]:
-    """Built-in policies and those that installed packages register."""
-    found = builtin()
+    """Built-in policies and those that installed packages register, without those that can't be loaded."""
+    return survey()[0]
+
+
+def survey() -> tuple[dict[str, Policy], list[UsageError]]:
+    """The installed policies by name, and an error for each registered one that can't be loaded."""
+    found, broken = builtin(), []
+    for name, point in registered().items():
+        if name in found:
+            continue
+        try:
+            found[name] = _load(point)
+        except UsageError as error:
+            broken.append(error)
+    return found, broken
+
+
+def registered() -> dict[str, EntryPoint]:
+    """What installed packages register, by name; nothing of it is imported."""
+    found: dict[str, EntryPoint] = {}
     for point in entry_points(group=ENTRY_POINTS):
-        found.setdefault(point.name, _checked(point.value, point.load()))
+        found.setdefault(point.name, point)
     return found
 
 
@@ -47,10 +72,15 @@ def resolve(names: Iterable[str], *, allow_paths: bool = True) -> tuple[Policy, 
             reason="names no policy",
             cure="Give at least one, e.g. offload,quant,evict.",
         )
-    known = installed()
+    known, points = builtin(), registered()
     chosen: dict[str, Policy] = {}
     for name in wanted:
-        policy = known[name] if name in known else _from_path(name, known, allow_paths)
+        if name in known:
+            policy = known[name]
+        elif name in points:
+            policy = _load(points[name])
+        else:
+            policy = _from_path(name, {*known, *points}, allow_paths)
         if policy.name in chosen:
             raise UsageError(
                 code="FKV002", value=repr(name), reason="is given twice", cure="Name each policy once."
@@ -59,7 +89,7 @@ def resolve(names: Iterable[str], *, allow_paths: bool = True) -> tuple[Policy, 
     return tuple(chosen[name] for name in sorted(chosen))
 
 
-def _from_path(name: str, known: dict[str, Policy], allow_paths: bool) -> Policy:
+def _from_path(name: str, known: Iterable[str], allow_paths: bool) -> Policy:
     if ":" not in name:
         hint = did_you_mean(name, known)
         raise UsageError(
@@ -78,24 +108,52 @@ def _from_path(name: str, known: dict[str, Policy], allow_paths: bool) -> Policy
     module_name, _, attribute = name.partition(":")
     try:
         found = getattr(importlib.import_module(module_name), attribute)
-    except Exception as error:  # a module may fail in any way while it is imported
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a module may fail in any way while it is imported, sys.exit included
         raise UsageError(
             code="FKV003",
             value=repr(name),
-            reason=f"can't be imported ({type(error).__name__}: {error})",
+            reason=f"can't be imported ({_why(error)})",
             cure="Check that the module is on PYTHONPATH and has that attribute.",
         ) from error
     return _checked(name, found)
 
 
+def _load(point: EntryPoint) -> Policy:
+    try:
+        found = point.load()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # as above
+        raise UsageError(
+            code="FKV003",
+            value=repr(point.name),
+            reason=f"is registered as {point.value}, which can't be imported ({_why(error)})",
+            cure="Mend or remove the package that registers it.",
+        ) from error
+    return _checked(point.name, found)
+
+
+def _why(error: BaseException) -> str:
+    """The kind and the text of an exception on one line; its own text may fail too."""
+    try:
+        text = " ".join(str(error).split())
+    except Exception:
+        text = ""
+    return f"{type(error).__name__}: {text[:300]}" if text else type(error).__name__
+
+
 def _checked(name: str, found: object) -> Policy:
     try:
         made = found() if isinstance(found, type) else found
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # the class is a stranger's: it may do anything
         raise UsageError(
             code="FKV004",
             value=repr(name),
-            reason=f"can't be made without arguments ({type(error).__name__}: {error})",
+            reason=f"can't be made without arguments ({_why(error)})",
             cure="Export a fuzzkv.contract.policy.Policy, or a class that makes one from nothing.",
         ) from error
     if not isinstance(made, Policy):
@@ -105,4 +163,39 @@ def _checked(name: str, found: object) -> Policy:
             reason=f"is a {type(made).__name__}, not a fuzzkv policy with a manifest",
             cure="Export a fuzzkv.contract.policy.Policy.",
         )
+    _check_fields(name, made)
     return made
+
+
+def _check_fields(name: str, policy: Policy) -> None:
+    fields: Mapping[str, Any] = vars(policy)
+    wrong = ""
+    if not isinstance(fields["manifest"], Manifest):
+        wrong = f"its manifest is a {type(fields['manifest']).__name__}, not a Manifest"
+    elif not isinstance(fields["name"], str) or not _NAME.fullmatch(fields["name"]):
+        wrong = f"its name {_shown(fields['name'])} isn't a plain name (letters, digits, '_', '.', ':', '-')"
+    elif not isinstance(fields["version"], str) or not 0 < len(fields["version"]) <= 60:
+        wrong = f"its version {_shown(fields['version'])} isn't a text of 1 to 60 characters"
+    elif not isinstance(fields["rule"], FunctionType):
+        wrong = f"its rule is a {type(fields['rule']).__name__}, not a plain function"
+    if wrong:
+        raise UsageError(
+            code="FKV004", value=repr(name), reason=wrong, cure="See fuzzkv.contract.policy.Policy."
+        )
+    parameters: Any = fields["parameters"]
+    if not isinstance(parameters, Mapping):
+        wrong = f"its parameters are a {type(parameters).__name__}, not a mapping of names to integers"
+    else:
+        for key, value in parameters.items():
+            if not isinstance(key, str) or not _NAME.fullmatch(key):
+                wrong = f"the parameter name {_shown(key)} isn't a plain name"
+            elif type(value) is not int or value not in _INT64:
+                wrong = f"the parameter {key} is {_shown(value)}, not an integer of 64 bits"
+    if wrong:
+        raise UsageError(
+            code="FKV005", value=repr(name), reason=wrong, cure="Declare parameters as {'name': 3}."
+        )
+
+
+def _shown(value: object) -> str:
+    return ascii(value)[:80] if isinstance(value, (str, int, float)) else f"of type {type(value).__name__}"

@@ -130,8 +130,10 @@ class _Writer:
             self.loading.discard(r.page)
 
 
-def script_of(history: History, *, step_cost: int, page_cost: int) -> tuple[Op, ...]:
-    """The script of one arm.
+def script_of(
+    history: History, *, step_cost: int, page_cost: int, asked: int | None = None
+) -> tuple[Op, ...]:
+    """The script of one arm.  Steps from event ``asked`` on move pages, but ask nothing.
 
     An ``ask`` carries the ticks that a step takes at least, so that a latency replay keeps the schedule's
     pace.
@@ -141,7 +143,10 @@ def script_of(history: History, *, step_cost: int, page_cost: int) -> tuple[Op, 
     for record in history.records:
         by_event.setdefault(record.event, []).append(record)
     for event in sorted(by_event):
+        done = len(writer.ops)
         writer.event(by_event[event])
+        if asked is not None and event >= asked:
+            writer.ops[done:] = [op for op in writer.ops[done:] if op.verb != "ask"]
     for request in sorted(writer.open):
         writer.recall(request)
     return tuple(writer.ops)
@@ -152,6 +157,7 @@ def job_of(
     oracle: str,
     histories: Mapping[int, History],
     *,
+    asked: int,
     page: int,
     seed: int,
     step_cost: int,
@@ -167,7 +173,7 @@ def job_of(
     """
     kind = KINDS[oracle]
     arms = tuple(
-        Arm(history.policies, script_of(history, step_cost=step_cost, page_cost=page_cost))
+        Arm(history.policies, script_of(history, step_cost=step_cost, page_cost=page_cost, asked=asked))
         for _, history in sorted(histories.items())
     )
     if oracle == "quality":
