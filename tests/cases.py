@@ -24,7 +24,14 @@ def make_case(seed: int = 0, **changes: Any) -> Case:
         "policies": [{"name": name, "version": "1", "parameters": {"period": 4}} for name in policies],
         "config": {"device_frames": 4, "host_frames": 4},
         "schedule": [["arrive", 0, 2], ["step", 0, seed], ["act", 1, 0]],
-        "violation": {"invariant": "I1", "event": 2},
+        "violation": {
+            "invariant": "I1",
+            "event": 2,
+            "request": 0,
+            "page": 1,
+            "actor": "evict",
+            "primitive": "drop_host",
+        },
         "arms": [
             {"policies": s, "verdict": "fail" if len(s) == 2 else "pass", "violations": []} for s in subsets
         ],

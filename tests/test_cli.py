@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -19,6 +20,7 @@ from fuzzkv import cli, options
 from fuzzkv import events as ev
 from fuzzkv.corpus import save_case, write_index
 from fuzzkv.errors import EnvironmentFailure, FuzzkvError, UsageError
+from fuzzkv.policies import registry
 from tests.cases import confirmation, make_case
 
 
@@ -253,6 +255,53 @@ def test_doctor_and_policies(run: Any) -> None:
     assert done.code in (0, 3) and "engine" in done.out and "\x1b" not in done.out
     listed = run("policies")
     assert listed.code == 0 and all(name in listed.out for name in ("offload", "quant", "evict", "evidence"))
+
+
+def test_an_internal_fault_is_one_line_and_exit_3(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def hunt(given: options.HuntOptions, listeners: Sequence[ev.Listener]) -> Any:
+        raise ZeroDivisionError("two\nlines")
+
+    fake(monkeypatch, hunt=hunt)
+    monkeypatch.delenv("FUZZKV_DEBUG", raising=False)
+    done = run("hunt")
+    assert done.code == 3 and done.err.startswith("FKV090: ZeroDivisionError at test_cli.py:")
+    assert "(two lines). Please report it" in done.err and done.err.count("\n") == 1
+    monkeypatch.setenv("FUZZKV_DEBUG", "1")
+    debugged = run("hunt")
+    assert debugged.code == 3 and "Traceback" in debugged.err and "FKV090" in debugged.err
+
+
+def test_nothing_to_replay_is_said(run: Any) -> None:
+    Path("empty").mkdir()
+    done = run("replay", "")
+    assert done.code == 2 and "FKV016: '': it names no case" in done.err
+    done = run("replay", "empty")
+    assert done.code == 3 and "FKV016: empty: the folder has no case to replay" in done.err
+    done = run("replay", "x" * 5000)
+    assert done.code == 2 and done.err.startswith("FKV016") and done.err.count("\n") == 1
+
+
+def test_the_index_names_the_file_that_it_leaves_out(run: Any) -> None:
+    save_case(make_case(), "corpus")
+    Path("corpus/fkv-000000000000.json").write_text("{", encoding="utf-8")
+    done = run("corpus", "index")
+    assert done.code == 2 and "wrote corpus/index.json" in done.out and "FKV012" in done.err
+
+
+def test_broken_installed_policies_are_listed(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    point = EntryPoint("stranger", "tests.raises:X", registry.ENTRY_POINTS)
+    monkeypatch.setattr(registry, "entry_points", lambda **_: [point])
+    done = run("policies")
+    assert done.code == 0 and "offload" in done.out
+    assert done.err.startswith("FKV003: 'stranger': ") and done.err.count("\n") == 1
+
+
+def test_an_explanation_needs_an_invariant(run: Any) -> None:
+    save_case(make_case(**{"class": {**make_case()["class"], "invariant": "I2"}}), "corpus")
+    path = next(Path("corpus").glob("fkv-*.json"))
+    path.write_text(path.read_text(encoding="utf-8").replace("I2", "I77"), encoding="utf-8")
+    done = run("explain", path.stem)
+    assert done.code == 2 and done.err.startswith("FKV014")
 
 
 SLOW_HUNT = """

@@ -273,3 +273,80 @@ def test_temporary_files_of_killed_processes_are_removed_when_old(tmp_path: Path
     os.utime(old, (1, 1))
     corpus.write_index(tmp_path)
     assert not old.exists() and young.exists()
+
+
+def changed_class(**changes: Any) -> dict[str, Any]:
+    return {**make_case()["class"], **changes}
+
+
+def entry(name: str) -> dict[str, Any]:
+    return {"name": name, "version": "1", "parameters": {}}
+
+
+FIVE = ["a", "b", "c", "d", "e"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"class": changed_class(invariant="I19")}, "class.invariant"),
+        ({"class": changed_class(invariant="I1\n")}, "class.invariant"),
+        ({"class": changed_class(actor="a\x1b[2J")}, "class.actor"),
+        ({"class": changed_class(policies=FIVE), "policies": [entry(n) for n in FIVE]}, "policies"),
+        ({"class": changed_class(policies=["evict", "quant"])}, "not the same"),
+        ({"policies": [entry("evict\n"), entry("offload")]}, "policies[0].name"),
+        ({"title": "two\nlines"}, "title"),
+        ({"title": "\ud800"}, "title"),
+        ({"title": "\u202edrawkcab"}, "title"),
+        ({"label": "S1\x07"}, "label"),
+        ({"replay": "fuzzkv replay x\nrm"}, "replay"),
+        ({"config": {"a\x1b": 1}}, "config"),
+        ({"violation": {}}, "violation"),
+        ({"violation": {**make_case()["violation"], "invariant": "I0"}}, "violation.invariant"),
+        ({"violation": {**make_case()["violation"], "event": -1}}, "violation.event"),
+        ({"violation": {**make_case()["violation"], "request": 2}}, "violation.request"),
+        ({"violation": {**make_case()["violation"], "page": 8}}, "violation.page"),
+        ({"violation": {**make_case()["violation"], "primitive": 3}}, "violation.primitive"),
+    ],
+)
+def test_what_the_schema_refuses(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match="FKV014") as caught:
+        corpus.validate(make_case(**changes), "x")
+    assert words in str(caught.value)
+
+
+def test_only_regular_files_are_opened(tmp_path: Path) -> None:
+    corpus.save_case(make_case(), tmp_path)
+    os.mkfifo(tmp_path / "fkv-x.json")
+    (tmp_path / "fkv-y.json").mkdir()
+    cases, errors = corpus.scan_corpus(tmp_path)
+    assert len(cases) == 1 and [error.code for error in errors] == ["FKV010", "FKV010"]
+    assert all("not a regular file" in error.reason for error in errors)
+
+
+def test_names_that_are_too_long_for_the_system(tmp_path: Path) -> None:
+    long = "x" * 5000
+    for call, code in (
+        (lambda: corpus.load_case(tmp_path / f"{long}.json"), "FKV010"),
+        (lambda: corpus.load_case("a\0b.json"), "FKV010"),
+        (lambda: corpus.find_case(long, tmp_path), "FKV016"),
+        (lambda: corpus.find_case("S1", tmp_path / long), "FKV016"),
+        (lambda: corpus.scan_corpus(tmp_path / long), "FKV019"),
+        (lambda: corpus.problems(tmp_path / long), "FKV019"),
+        (lambda: corpus.write_index(tmp_path / long), "FKV019"),
+        (lambda: corpus.save_case(make_case(), tmp_path / long), "FKV018"),
+        (lambda: corpus.find_case(" ", tmp_path), "FKV016"),
+    ):
+        with pytest.raises(FuzzkvError) as caught:
+            call()
+        assert caught.value.code == code
+
+
+def test_a_broken_stranger_does_not_stop_the_index(tmp_path: Path) -> None:
+    corpus.save_case(make_case(), tmp_path)
+    (tmp_path / "fkv-bbbbbbbbbbbb.json").write_text("{", encoding="utf-8")
+    rows = json.loads(corpus.write_index(tmp_path).read_bytes())["cases"]
+    assert [row["id"] for row in rows] == [make_case()["id"]]
+    assert [error.code for error in corpus.problems(tmp_path)] == ["FKV012"]
+    with pytest.raises(UsageError, match="FKV012"):
+        corpus.write_index(tmp_path, strict=True)

@@ -3,8 +3,12 @@ named."""
 
 from __future__ import annotations
 
+import functools
 import sys
+from dataclasses import replace
+from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +19,8 @@ from fuzzkv.contract.schedule import ACT, Config
 from fuzzkv.errors import UsageError
 from fuzzkv.machine.engine import BulkEngine
 from fuzzkv.machine.linker import write_out
-from fuzzkv.policies.registry import builtin, installed, resolve
+from fuzzkv.policies import registry
+from fuzzkv.policies.registry import builtin, installed, resolve, survey
 
 each_policy = pytest.mark.parametrize("name", ["evict", "offload", "quant"])
 ACTS = {
@@ -151,3 +156,70 @@ def test_the_size_of_a_set_is_bounded(defaults: tuple[Policy, ...]) -> None:
     for wrong in ((), (*defaults, *defaults)):
         with pytest.raises(UsageError, match=f"FKV002: {len(wrong)} policies"):
             BulkEngine(wrong, Config())
+
+
+LEAVES = "import sys\nclass Leaves:\n    def __init__(self): sys.exit(0)\n"
+
+
+@pytest.fixture
+def strangers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Modules that try to leave the process, registered and by path."""
+    (tmp_path / "leaves_at_import.py").write_text("import sys\nsys.exit(0)\n", encoding="utf-8")
+    (tmp_path / "leaves_when_made.py").write_text(LEAVES, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    points = [
+        EntryPoint("one", "leaves_at_import:X", registry.ENTRY_POINTS),
+        EntryPoint("two", "leaves_when_made:Leaves", registry.ENTRY_POINTS),
+        EntryPoint("careful", "tests.broken:CAREFUL", registry.ENTRY_POINTS),
+    ]
+    monkeypatch.setattr(registry, "entry_points", lambda **_: points)
+
+
+@pytest.mark.usefixtures("strangers")
+def test_a_stranger_that_leaves_the_process_is_told() -> None:
+    for name, code in (
+        ("leaves_at_import:X", "FKV003"),
+        ("leaves_when_made:Leaves", "FKV004"),
+        ("one", "FKV003"),
+        ("two", "FKV004"),
+    ):
+        with pytest.raises(UsageError, match=f"{code}: '{name}': .*SystemExit"):
+            resolve([name])
+
+
+@pytest.mark.usefixtures("strangers")
+def test_a_broken_entry_point_breaks_nobody_else() -> None:
+    sys.modules.pop("leaves_when_made", None)
+    assert [policy.name for policy in resolve(["quant", "careful"])] == ["careful", "quant"]
+    assert "leaves_when_made" not in sys.modules
+    found, broken = survey()
+    assert set(found) == set(installed()) == {*builtin(), "careful"}
+    assert [error.code for error in broken] == ["FKV003", "FKV004"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"manifest": {}}, "FKV004: .*its manifest is a dict"),
+        ({"manifest": None}, "FKV004: .*its manifest is a NoneType"),
+        ({"name": "a b"}, "FKV004: .*its name 'a b' isn't a plain name"),
+        ({"name": "a\n"}, "FKV004: .*its name"),
+        ({"name": 3}, "FKV004: .*its name 3"),
+        ({"version": 1}, "FKV004: .*its version 1"),
+        ({"rule": functools.partial(print, 1)}, "FKV004: .*its rule is a partial"),
+        ({"rule": print}, "FKV004: .*its rule is a builtin_function"),
+        ({"parameters": [1]}, "FKV005: .*its parameters are a list"),
+        ({"parameters": {"near": True}}, "FKV005: .*the parameter near is True"),
+        ({"parameters": {"near": "4"}}, "FKV005: .*the parameter near is '4'"),
+        ({"parameters": {"near": 2**63}}, "FKV005: .*the parameter near is 9223"),
+        ({"parameters": {3: 3}}, "FKV005: .*the parameter name 3"),
+    ],
+)
+def test_a_policy_with_odd_fields_is_refused(
+    defaults: tuple[Policy, ...], monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], words: str
+) -> None:
+    from tests import broken
+
+    monkeypatch.setattr(broken, "ODD", replace(defaults[0], **changes), raising=False)
+    with pytest.raises(UsageError, match=words):
+        resolve(["tests.broken:ODD"])
