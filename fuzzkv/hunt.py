@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +18,7 @@ from fuzzkv.casebook import Recipe, make_case, narrowed, read_case
 from fuzzkv.confirming import Confirming, engine_name
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import Config
-from fuzzkv.corpus import save_case, write_index
+from fuzzkv.corpus import Saved, save_case, write_index
 from fuzzkv.errors import (
     EXIT_CLEAN,
     EXIT_CONFLICT,
@@ -68,6 +69,15 @@ class HuntResult:
     outcome: Outcome
 
 
+Key = tuple[int, str, str | None, str]
+"""A kind of failure: mask of the set, invariant, actor, primitive."""
+
+
+def _part_of_known(kind: Kind, known: set[Key]) -> bool:
+    """Whether a proper subset of the set fails in the same way: then the larger set is no kind of its own."""
+    return any((sub, kind.invariant, kind.actor, kind.primitive) in known for sub in subsets(kind.mask))
+
+
 @dataclass
 class _Hunt:
     options: HuntOptions
@@ -77,6 +87,7 @@ class _Hunt:
     single: list[str] = field(default_factory=list)
     engine: BulkEngine | None = None
     freed: dict[bool, float] = field(default_factory=dict)
+    early: list[Saved] = field(default_factory=list)
     confirmed: int = 0
 
     def tell(self, event: Any) -> None:
@@ -127,7 +138,7 @@ class _Hunt:
         engine = self.engine = engine.again(seed=self.options.seed, enforce=enforce)
         self.tell(PhaseStarted("search", total, "schedules of all subsets of two policies and more"))
         began = time.monotonic()
-        seen: set[tuple[int, str, str | None, str]] = set()
+        seen: set[Key] = set()
         chunk = CHUNK if engine.compiled else 50
         while engine.drawn < total:
             engine.search(min(chunk, total - engine.drawn))
@@ -138,6 +149,7 @@ class _Hunt:
                     names = self._names(found.mask)
                     length = len(engine.schedule(found.number).events)
                     self.tell(ConflictFound(names, found.invariant, found.primitive, length, engine.drawn))
+                    self.keep(found, policies, seen)
             seconds = max(1e-9, time.monotonic() - began)
             self.tell(
                 Progress(
@@ -154,6 +166,40 @@ class _Hunt:
                 break
         return engine.classes
 
+    def keep(self, found: FoundClass, policies: Sequence[Policy], seen: set[Key]) -> None:
+        """File a new kind at once, shrunk by our own passes, so that a kill in the search doesn't lose it.
+
+        The thorough shrinking later replaces it.
+        """
+        assert self.engine is not None
+        kind = Kind(found.mask, found.invariant, found.actor, found.primitive)
+        if bin(found.mask).count("1") < 2 or _part_of_known(kind, seen):
+            return
+        schedule = self.engine.schedule(found.number)
+        shrunk = shrink(self.engine, kind, schedule.events, thorough=False)
+        if shrunk is None or shrunk[1].consequence:
+            return
+        chosen, small = narrowed(policies, found.mask, shrunk[0])
+        recipe = Recipe(small, chosen, self.config)
+        case = make_case(recipe, found.invariant, seed=self.options.seed, schedules=self.engine.drawn)
+        if case is not None:
+            with suppress(UsageError):
+                self.early.append(save_case(case, self.options.corpus))
+
+    def replace_early(self, *, interrupted: bool) -> None:
+        """Early cases that the final ones replace go; after an interrupt they are what was found."""
+        final = {case["id"] for case in self.cases}
+        kinds = [case["class"] for case in self.cases]
+        for saved in self.early:
+            if saved.case["id"] in final:
+                continue
+            if interrupted and saved.case["class"] not in kinds:
+                self.cases.append(saved.case)
+                self.tell(CaseFiled(saved.case["id"], str(saved.path), saved.new, saved.case))
+            elif saved.new:
+                saved.path.unlink(missing_ok=True)
+        self.early.clear()
+
     def _names(self, mask: int) -> tuple[str, ...]:
         assert self.engine is not None
         return tuple(name for k, name in enumerate(self.engine.names) if mask >> k & 1)
@@ -163,12 +209,12 @@ class _Hunt:
         are no kinds of their own.
         """
         assert self.engine is not None
-        kinds = {(c.mask, c.invariant, c.actor, c.primitive) for c in classes}
+        kinds: set[Key] = {(c.mask, c.invariant, c.actor, c.primitive) for c in classes}
         wanted = [
             c
             for c in classes
             if bin(c.mask).count("1") >= 2
-            and not any((sub, c.invariant, c.actor, c.primitive) in kinds for sub in subsets(c.mask))
+            and not _part_of_known(Kind(c.mask, c.invariant, c.actor, c.primitive), kinds)
         ]
         self.tell(PhaseStarted("shrink", len(wanted), "kinds of failures to their shortest schedule"))
         for step, found in enumerate(wanted, 1):
@@ -315,10 +361,12 @@ def hunt(options: HuntOptions, listeners: Sequence[Listener] = ()) -> HuntResult
         if accepted:
             classes = run.search(accepted)
             run.shrink_all(classes, accepted)
+            run.replace_early(interrupted=False)
         if options.confirm and run.cases:
             run.confirm_all()
     except KeyboardInterrupt:
         interrupted = True
+        run.replace_early(interrupted=True)
     return run.finish(began, interrupted)
 
 

@@ -73,6 +73,7 @@ class Shrinker:
     engine: BulkEngine
     goal: Goal
     counts: dict[str, list[int]] = field(default_factory=dict)
+    thorough: bool = True
 
     def look(self, events: Events) -> Finding | None:
         """The conflict of the goal's kind that these events show, or ``None``."""
@@ -106,8 +107,8 @@ class Shrinker:
             before = best
             for pass_ in PASSES:
                 best = self._apply(pass_, best)
-            if best == before and self.goal.consequence:
-                # No kind of its own, so it isn't filed: not worth the slower pass.
+            if best == before and (self.goal.consequence or not self.thorough):
+                # A consequence is no kind of its own, so it isn't filed: not worth the slower pass.
                 return best
             if best == before:
                 finished = self._hypothesis(best)
@@ -243,9 +244,12 @@ PASSES: tuple[Pass, ...] = (
 """The passes, in order."""
 
 
-def shrink(engine: BulkEngine, kind: Kind, events: Sequence[Event]) -> tuple[Events, Finding] | None:
+def shrink(
+    engine: BulkEngine, kind: Kind, events: Sequence[Event], *, thorough: bool = True
+) -> tuple[Events, Finding] | None:
     """Shrink a schedule that shows a conflict of this kind; ``None`` if it doesn't show one.
 
+    ``thorough`` lets Hypothesis have the last word; without it our own passes alone make it 1-minimal.
     Keeps what makes a case worth confirming: bytes that end up worse than in every subset, and being no mere
     consequence of another violation.
     """
@@ -253,7 +257,7 @@ def shrink(engine: BulkEngine, kind: Kind, events: Sequence[Event]) -> tuple[Eve
     first = Shrinker(engine, Goal(kind, False, True)).look(start)
     if first is None:
         return None
-    shrinker = Shrinker(engine, Goal(kind, first.worse, first.consequence))
+    shrinker = Shrinker(engine, Goal(kind, first.worse, first.consequence), thorough=thorough)
     small = shrinker.shrink(start)
     last = shrinker.look(small)
     assert last is not None
