@@ -15,15 +15,23 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fuzzkv.casebook import Recipe, narrowed
 from fuzzkv.contract.layout import COLUMNS, NPRIM, NR, PRIMITIVES
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import Config, Schedule
+from fuzzkv.errors import FuzzkvError
 from fuzzkv.events import Listener
+from fuzzkv.machine import bulk
 from fuzzkv.machine.engine import BulkEngine
+from fuzzkv.machine.readers import python_apply
+from fuzzkv.machine.start import first_state
 from fuzzkv.oracles.statistics import clopper_pearson_upper
 
 SCHEMA_VERSION = 1
+FIRST_LOOK = 40
+"""Schedules on which a rule is tried in Python before it is compiled."""
 ACTIONS = frozenset({"begin_store", "begin_load", "drop_device", "drop_host", "quantise"})
 """Primitives that change a page or use the link: a manifest has to declare them."""
 EDGES: Mapping[str, tuple[tuple[str, int], ...]] = {
@@ -36,8 +44,9 @@ EDGES: Mapping[str, tuple[tuple[str, int], ...]] = {
 
 @dataclass(frozen=True)
 class Alone:
-    """A policy alone on the model: schedules, in how many it failed, the first failure, the upper bound of the
-    failure rate, and the actions that it took though its manifest doesn't declare them.
+    """A policy alone on the model: schedules, in how many it failed, the first failure, the upper bound of
+    the failure rate, the actions that it took though its manifest doesn't declare them, and whether it never
+    did anything (``idle``).
     """
 
     policy: str
@@ -47,6 +56,7 @@ class Alone:
     number: int
     upper: float
     undeclared: tuple[str, ...]
+    idle: bool
 
     @property
     def passed(self) -> bool:
@@ -70,6 +80,8 @@ def try_alone(engine: BulkEngine, policy: str, *, seed: int, schedules: int) -> 
     alone.search(schedules)
     kinds = [c for c in alone.classes if c.mask == 1 << slot]
     first = min(kinds, key=lambda c: c.number, default=None)
+    used = used_by(alone, policy, look=500 if engine.compiled else 20)
+    declared = {action.primitive for action in engine.policies[slot].manifest.actions}
     return Alone(
         policy,
         schedules,
@@ -77,23 +89,43 @@ def try_alone(engine: BulkEngine, policy: str, *, seed: int, schedules: int) -> 
         first.invariant if first else "",
         first.number if first else -1,
         clopper_pearson_upper(alone.failing, schedules, 0.05),
-        undeclared(alone, policy, look=500 if engine.compiled else 20),
+        tuple(sorted((used & ACTIONS) - declared)),
+        not used,
     )
 
 
-def undeclared(engine: BulkEngine, policy: str, *, look: int) -> tuple[str, ...]:
-    """Primitives that the policy used in the first ``look`` schedules of the set though its manifest doesn't
-    declare them.
+def fault_of(policy: Policy, config: Config) -> str:
+    """How the policy's rule fails on the Python reader, or an empty string if it runs.
+
+    Looked at before anything is compiled, where a fault would end the process.  Raises ``UsageError``
+    (FKV036) for a rule that leaves the vocabulary.
     """
+    try:
+        apply = python_apply((policy,))
+        for number in range(FIRST_LOOK):
+            rows = np.zeros((bulk.MAX_EVENTS, 3), dtype=np.int64)
+            with np.errstate(over="ignore"):
+                length = bulk.draw(0, number, 1, rows, np.zeros(8, dtype=np.int64))
+            state = first_state(config, (policy,))
+            for op, a, b in rows[:length].tolist():
+                apply(state, op, a, b, 1)
+    except FuzzkvError:
+        raise
+    except Exception as error:
+        return f"its rule fails: {type(error).__name__}: {error}"
+    return ""
+
+
+def used_by(engine: BulkEngine, policy: str, *, look: int) -> set[str]:
+    """Primitives that the policy used in the first ``look`` schedules of the set."""
     slot = engine.names.index(policy)
-    declared = {action.primitive for action in engine.policies[slot].manifest.actions}
     full = (1 << len(engine.names)) - 1
     base = COLUMNS["ACTED"] + slot * NPRIM
     used: set[str] = set()
     for number in range(look):
         state = engine.final_state(engine.schedule(number).events, full)
-        used |= {name for i, name in enumerate(PRIMITIVES) if name in ACTIONS and state[base + i]}
-    return tuple(sorted(used - declared))
+        used |= {name for i, name in enumerate(PRIMITIVES) if state[base + i]}
+    return used
 
 
 def edge_of(policy: Policy, config: Config, *, seed: int, schedules: int) -> list[dict[str, Any]]:

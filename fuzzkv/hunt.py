@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fuzzkv import __version__
-from fuzzkv.acceptance import load_acceptance, stands, try_alone
+from fuzzkv.acceptance import fault_of, load_acceptance, stands, try_alone
 from fuzzkv.casebook import Recipe, make_case, narrowed, read_case
 from fuzzkv.confirming import Confirming, engine_name
 from fuzzkv.contract.policy import Policy
@@ -85,6 +85,7 @@ class _Hunt:
     config: Config = field(default_factory=Config)
     cases: list[dict[str, Any]] = field(default_factory=list)
     single: list[str] = field(default_factory=list)
+    idle: list[str] = field(default_factory=list)
     engine: BulkEngine | None = None
     freed: dict[bool, float] = field(default_factory=dict)
     early: list[Saved] = field(default_factory=list)
@@ -100,6 +101,17 @@ class _Hunt:
             )
         )
         kept = load_acceptance()
+        sound = []
+        for policy in policies:
+            fault = fault_of(policy, self.config)
+            if fault:
+                self.single.append(policy.name)
+                self.tell(AcceptanceDone(policy.name, False, 0, fault))
+            else:
+                sound.append(policy)
+        if not sound:
+            return ()
+        policies = tuple(sound)
         engine = BulkEngine(policies, self.config)
         passed = []
         schedules = ALONE if engine.compiled else ALONE // 200
@@ -110,6 +122,8 @@ class _Hunt:
                 self.single.append(policy.name)
                 continue
             passed.append(policy)
+            if alone.idle:
+                self.idle.append(policy.name)
             if not stands(kept, policy):
                 self.tell(
                     WarningRaised(
@@ -313,10 +327,14 @@ class _Hunt:
                 EXIT_ENVIRONMENT,
                 f"single-policy: {alone} fails alone, which is no conflict. Mend it first.",
             )
-        several = engine is not None and len(engine.names) > 1 and self.options.contract == "observe"
-        if several and engine is not None and not any(list(engine.goals.values())[INTERACTIONS]):
-            text = "The policies never touched each other: this hunt shows nothing."
+        if self.idle:
+            text = f"{' and '.join(self.idle)} never acted: this hunt shows nothing about it."
             return "vacuous", EXIT_ENVIRONMENT, text
+        if engine is not None and len(engine.names) > 1:
+            met = any(list(engine.goals.values())[INTERACTIONS]) or bool(engine.refused)
+            if not met:
+                text = "The policies never touched each other: this hunt shows nothing."
+                return "vacuous", EXIT_ENVIRONMENT, text
         return "clean", EXIT_CLEAN, self._remarks()
 
     def _remarks(self) -> str:

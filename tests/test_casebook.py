@@ -15,10 +15,10 @@ from fuzzkv.contract.schedule import ACT, ARRIVE, STEP, TICK, Config, Event, Sch
 from fuzzkv.corpus import load_case, save_case, validate
 from fuzzkv.errors import UsageError
 from fuzzkv.oracles.verdict import smallest_failing
-from tests.broken import CONFIG, loses_little, policy, quotes_and_drops
+from tests.broken import CONFIG, gives_up_a_host_copy, policy, quotes_and_drops
 
 # Two policies of which one trusts the host copy that the other gives up.
-RELIES, TIDIES = policy("relies", quotes_and_drops), policy("tidies", loses_little)
+RELIES, TIDIES = policy("relies", quotes_and_drops), policy("tidies", gives_up_a_host_copy)
 
 
 def relies_rule_events() -> tuple[Event, ...]:

@@ -14,6 +14,7 @@ from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import ARRIVE, FADE, FAIL, FINISH, LATE, STEP, TICK, Config, Event, Schedule
 from fuzzkv.contract.vocabulary import listening
 from fuzzkv.machine.engine import BulkEngine
+from fuzzkv.machine.history import run_history
 from fuzzkv.machine.outcome import ending
 from fuzzkv.machine.readers import plain_apply, python_apply
 from fuzzkv.machine.start import first_state
@@ -54,7 +55,9 @@ def compare(schedule: Schedule, policies: tuple[Policy, ...], mask: int, engine:
         assert plain == written, (e, differences(plain, written))
         compiled = engine.final_state(schedule.events[: e + 1], mask).tolist()
         assert plain == compiled, (e, differences(plain, compiled))
-        assert ending(written, NAMES) == engine.outcome(schedule.events[: e + 1], mask)
+        assert ending(written, NAMES).violations == engine.outcome(schedule.events[: e + 1], mask).violations
+    history = run_history(schedule, policies, mask, Config(), enforce=engine.enforce)
+    assert history.outcome == engine.outcome(schedule.events, mask)
 
 
 def lively(drawn: Schedule) -> Schedule:

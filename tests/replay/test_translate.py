@@ -133,7 +133,7 @@ def test_a_job_has_every_arm_and_the_questions_that_decide() -> None:
     arms = {mask: history([OPEN, (1, "step", 1, 5)], policies) for mask, policies in enumerate([(), ("a",)])}
     made = {
         oracle: job_of(
-            "fkv-0", oracle, arms, page=1, seed=3, step_cost=5, page_cost=8, objective=30, tolerance=7
+            "fkv-0", oracle, arms, asked=9, page=1, seed=3, step_cost=5, page_cost=8, objective=30, tolerance=7
         )
         for oracle in KINDS
     }
@@ -156,7 +156,7 @@ def test_scripts_of_any_history_can_be_run(compiled: BulkEngine, defaults: tuple
         schedule = engine.schedule(number)
         arms = {mask: run_history(schedule, defaults, mask, config) for mask in (0, 1, 2, 4, 7)}
         job = job_of(
-            "fkv-0", "content", arms, page=0, seed=1, step_cost=config.step_cost, page_cost=config.page_cost,
+            "fkv-0", "content", arms, asked=64, page=0, seed=1, step_cost=config.step_cost, page_cost=config.page_cost,
             objective=config.objective, tolerance=config.tolerance,
         )  # fmt: skip
         # A policy that frees frames may let a session in that the control can't: those can't be compared.
