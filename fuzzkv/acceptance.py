@@ -21,15 +21,18 @@ from fuzzkv.casebook import Recipe, narrowed
 from fuzzkv.contract.layout import COLUMNS, NPRIM, NR, PRIMITIVES
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import Config, Schedule
-from fuzzkv.errors import FuzzkvError
+from fuzzkv.errors import FuzzkvError, UsageError
 from fuzzkv.events import Listener
 from fuzzkv.machine import bulk
 from fuzzkv.machine.engine import BulkEngine
-from fuzzkv.machine.readers import python_apply
+from fuzzkv.machine.readers import python_apply, rule_digest
 from fuzzkv.machine.start import first_state
 from fuzzkv.oracles.statistics import clopper_pearson_upper
+from fuzzkv.oracles.thresholds import default_thresholds
 
 SCHEMA_VERSION = 1
+OWN_FILE = "acceptance.json"
+"""Where `fuzzkv accept` writes, and a hunt looks, in the working folder."""
 FIRST_LOOK = 40
 """Schedules on which a rule is tried in Python before it is compiled."""
 ACTIONS = frozenset({"begin_store", "begin_load", "drop_device", "drop_host", "quantise"})
@@ -147,24 +150,48 @@ def edge_of(policy: Policy, config: Config, *, seed: int, schedules: int) -> lis
     return found
 
 
-def load_acceptance(path: Path | None = None) -> dict[str, Any]:
-    """The kept acceptance file (the shipped one by default); empty if there is none."""
-    source = path if path is not None else Path(str(files("fuzzkv.policies").joinpath("acceptance.json")))
-    return (
-        json.loads(source.read_text())
-        if source.exists()
-        else {"schema_version": SCHEMA_VERSION, "policies": {}}
-    )
+def load_acceptance() -> dict[str, Any]:
+    """The kept acceptances: the shipped file, and over it ``acceptance.json`` in the working folder if it is
+    there.
+    """
+    kept: dict[str, Any] = {"policies": {}}
+    for source in (Path(str(files("fuzzkv.policies").joinpath("acceptance.json"))), Path(OWN_FILE)):
+        try:
+            found = json.loads(source.read_text(encoding="utf-8"))
+            kept["policies"].update(
+                {name: {**entry, "config": found["config"]} for name, entry in found["policies"].items()}
+            )
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise UsageError(
+                code="FKV076",
+                value=str(source),
+                reason=f"is no acceptance file ({error})",
+                cure="Run 'fuzzkv accept' again.",
+            ) from error
+    return kept
 
 
-def stands(kept: Mapping[str, Any], policy: Policy) -> bool:
-    """Whether the file holds a passed acceptance for exactly this version and these parameters."""
+def stands(kept: Mapping[str, Any], policy: Policy, config: Config) -> bool:
+    """Whether a passed acceptance was kept for exactly this rule, these parameters, this machine and these
+    thresholds.
+    """
     entry = kept["policies"].get(policy.name)
-    return (
-        bool(entry)
-        and entry["version"] == policy.version
-        and entry["parameters"] == dict(policy.parameters)
-        and entry["passed"]
+    return bool(entry) and (
+        entry.get("version"),
+        entry.get("parameters"),
+        entry.get("rule"),
+        entry.get("config"),
+        entry.get("passed"),
+        entry.get("engine", {}).get("thresholds"),
+    ) == (
+        policy.version,
+        dict(policy.parameters),
+        rule_digest(policy),
+        config.as_json(),
+        True,
+        default_thresholds().digest,
     )
 
 
@@ -219,6 +246,7 @@ def accept(
         real = {} if device is None else on_engine(engine, policy, config, listeners, device=device)
         entries[policy.name] = {
             "version": policy.version,
+            "rule": rule_digest(policy),
             "parameters": dict(policy.parameters),
             "passed": result.passed and real.get("decision", "within-margin") == "within-margin",
             "model": {

@@ -124,7 +124,7 @@ class _Hunt:
             passed.append(policy)
             if alone.idle:
                 self.idle.append(policy.name)
-            if not stands(kept, policy):
+            if not stands(kept, policy, self.config):
                 self.tell(
                     WarningRaised(
                         "FKV074",

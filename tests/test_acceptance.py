@@ -53,7 +53,8 @@ def test_the_edge_schedule_charges_what_the_quota_allows(compiled: BulkEngine) -
 def test_the_kept_acceptance_stands_for_the_defaults_only(compiled: BulkEngine) -> None:
     kept = load_acceptance()
     for policy in compiled.policies:
-        assert stands(kept, policy), policy.name
+        assert stands(kept, policy, Config()), policy.name
         assert kept["policies"][policy.name]["engine"]["decision"] == "within-margin"
         name = next(iter(policy.parameters))
-        assert not stands(kept, policy.tuned(**{name: policy.parameters[name] + 1}))
+        assert not stands(kept, policy.tuned(**{name: policy.parameters[name] + 1}), Config())
+        assert not stands(kept, policy, Config(ledger=251))

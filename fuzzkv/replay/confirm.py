@@ -30,7 +30,7 @@ QUESTIONS: Final = 1080
 """Paired questions (at least) of a quality replay that uses every look. Looks grow (1 : 2 : 3 ...), so a
 large effect is decided early; the union bound that shares out alpha holds for any spacing.
 """
-MIN_REPLICAS: Final = 6
+MIN_REPLICAS: Final = 15
 EXACT_REPLICAS: Final = 12
 TRIES: Final = 2
 SILENCE_S: Final = 120.0

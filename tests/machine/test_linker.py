@@ -17,7 +17,7 @@ from fuzzkv.contract.primitives import promise
 from fuzzkv.contract.vocabulary import *
 from fuzzkv.errors import UsageError
 from fuzzkv.machine.linker import check_text, unique_name, vocabulary_names, write_out
-from fuzzkv.machine.readers import check_rule, load_compiled, module_source
+from fuzzkv.machine.readers import load_compiled, module_source, rule_digest
 from tests.broken import CAREFUL, IDLE
 
 
@@ -172,11 +172,11 @@ def test_a_forbidden_construct_is_found_through_calls() -> None:
 
 
 def test_rules_are_checked_and_free_policies_are_not() -> None:
-    check_rule(CAREFUL)
+    rule_digest(CAREFUL)
     bad = Policy(name="bad", version="1", manifest=CAREFUL.manifest, rule=branches)
     with pytest.raises(UsageError, match="FKV036"):
-        check_rule(bad)
-    check_rule(Policy(name="free", version="1", manifest=CAREFUL.manifest, rule=branches, free=True))
+        rule_digest(bad)
+    rule_digest(Policy(name="free", version="1", manifest=CAREFUL.manifest, rule=branches, free=True))
 
 
 def test_what_is_written_out_is_plain_python() -> None:
