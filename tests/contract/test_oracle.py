@@ -16,7 +16,9 @@ from fuzzkv.contract import primitives
 from fuzzkv.contract.invariants import BY_ID, INVARIANTS, checked, names
 from fuzzkv.contract.layout import CLAUSES, COLUMNS
 from fuzzkv.contract.policy import Rule
+from fuzzkv.contract.primitives import begin_store, drop_device, drop_host, lose
 from fuzzkv.contract.schedule import FAIL, TICK, Event, Schedule
+from fuzzkv.contract.vocabulary import NOTE, Int, State, add_if, get
 from fuzzkv.machine.outcome import ArmOutcome, ending
 from fuzzkv.machine.readers import plain_apply
 from fuzzkv.machine.start import first_state
@@ -145,3 +147,20 @@ def test_what_implies_an_invariant_exists_and_comes_from_no_circle() -> None:
     for invariant in INVARIANTS:
         assert set(invariant.implied_by) <= set(names()) - {invariant.id}
         assert invariant.rule and invariant.oracle and invariant.severity
+
+
+def declares_before_it_pays(s: State, k: Int) -> None:
+    """Tries to get a page past every check: declared evicted first, then given up for nothing."""
+    line = get(s, NOTE, k)
+    begin_store(s, line == 0, k, 1)
+    lose(s, line == 1, k, 1)
+    drop_device(s, line == 1, k, 1)
+    drop_host(s, line == 1, k, 1, 0)
+    add_if(s, True, NOTE, k, 1)
+
+
+def test_a_loss_that_was_not_charged_can_not_be_declared() -> None:
+    events = (OPEN, A, WAIT, A, ask(1))
+    assert "I1" in broken(run(declares_before_it_pays, events)[1])
+    state, outcome = run(declares_before_it_pays, events, enforce=True)
+    assert broken(outcome) == [] and refused(state) == ["authority"]
