@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
+from pathlib import Path
+
+import pytest
 
 from fuzzkv.acceptance import edge_schedule, load_acceptance, stands, try_alone
 from fuzzkv.contract.layout import COLUMNS
 from fuzzkv.contract.schedule import Config
+from fuzzkv.errors import UsageError
 from fuzzkv.machine.engine import BulkEngine
 
 
@@ -58,3 +62,17 @@ def test_the_kept_acceptance_stands_for_the_defaults_only(compiled: BulkEngine) 
         name = next(iter(policy.parameters))
         assert not stands(kept, policy.tuned(**{name: policy.parameters[name] + 1}), Config())
         assert not stands(kept, policy, Config(ledger=251))
+        other = {"policies": {policy.name: {**kept["policies"][policy.name], "rule": "0" * 16}}}
+        assert not stands(other, policy, Config())
+        failed = {"policies": {policy.name: {**kept["policies"][policy.name], "passed": False}}}
+        assert not stands(failed, policy, Config())
+
+
+def test_an_own_file_is_read_too_and_a_broken_one_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert set(load_acceptance()["policies"]) == {"evict", "offload", "quant"}
+    (tmp_path / "acceptance.json").write_text("not JSON")
+    with pytest.raises(UsageError, match=r"FKV076.*is no acceptance file"):
+        load_acceptance()

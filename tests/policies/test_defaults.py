@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fuzzkv.acceptance import load_acceptance, stands, try_alone
+from fuzzkv.acceptance import try_alone
 from fuzzkv.contract.layout import COLUMNS, NPRIM, PRIMITIVES
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import ACT, Config
@@ -102,16 +102,6 @@ def test_it_knows_nobody_else(compiled: BulkEngine, name: str) -> None:
 
 def test_their_rules_stay_in_the_vocabulary(defaults: tuple[Policy, ...]) -> None:
     assert write_out([policy.rule for policy in defaults], trace=False)
-
-
-def test_a_kept_acceptance_stands_only_for_exactly_that_policy(defaults: tuple[Policy, ...]) -> None:
-    policy = defaults[0]
-    entry = {"version": policy.version, "parameters": dict(policy.parameters), "passed": True}
-    kept = {"policies": {policy.name: entry}}
-    assert stands(kept, policy) and not stands(kept, defaults[1])
-    assert not stands(kept, policy.tuned(grace=policy.parameters["grace"] + 1))
-    assert not stands({"policies": {policy.name: {**entry, "passed": False}}}, policy)
-    assert load_acceptance(Path("no such file"))["policies"] == {}
 
 
 def test_policies_come_sorted_by_name() -> None:
