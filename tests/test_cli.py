@@ -47,9 +47,10 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
 
 
 def fake(monkeypatch: pytest.MonkeyPatch, **functions: Any) -> None:
-    module = ModuleType("fuzzkv.hunt")
-    vars(module).update(functions)
-    monkeypatch.setitem(sys.modules, "fuzzkv.hunt", module)
+    for name in ("fuzzkv.hunt", "fuzzkv.confirming"):
+        module = ModuleType(name)
+        vars(module).update(functions)
+        monkeypatch.setitem(sys.modules, name, module)
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 
 from fuzzkv import events as ev
+from fuzzkv.confirming import replay_case
 from fuzzkv.corpus import load_case, load_corpus, problems, write_index
 from fuzzkv.errors import UsageError
-from fuzzkv.hunt import HuntResult, hunt, replay_case
+from fuzzkv.hunt import HuntResult, hunt
 from fuzzkv.machine.engine import BulkEngine
 from fuzzkv.options import HuntOptions
 from fuzzkv.shrink import Shrinker
