@@ -144,7 +144,7 @@ INVARIANTS: tuple[Invariant, ...] = (
         "the irreversible losses charged to one request stay within its quality budget",
         "quality",
         "quality",
-        (),
+        ("I1",),
         True,
     ),
 )
