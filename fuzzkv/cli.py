@@ -375,6 +375,9 @@ def main() -> NoReturn:
     except FuzzkvError as error:
         click.echo(error.render(), err=True)
         code = error.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        code = EXIT_USAGE
     except click.ClickException as error:
         click.echo(_as_ours(error).render(), err=True)
         code = EXIT_USAGE

@@ -173,7 +173,9 @@ class WarningRaised(Event):
 
 @dataclass(frozen=True, slots=True)
 class HuntFinished(Event):
-    """The end, in every case. ``refused`` counts what the contract refused, by policy and clause."""
+    """The end, in every case. ``refused`` counts what the contract refused, by clause; ``flags`` are what the
+    commands that a summary prints need besides (another corpus, policies to allow).
+    """
 
     outcome: Outcome
     exit_code: int
@@ -185,6 +187,7 @@ class HuntFinished(Event):
     unconfirmed: tuple[str, ...] = ()
     refused: Mapping[str, int] = field(default_factory=dict)
     text: str = ""
+    flags: str = ""
 
 
 def emit(listeners: Iterable[Listener], event: Event) -> None:

@@ -149,7 +149,10 @@ class _Hunt:
                 sample.search(look)
                 self.freed[on] = sample.freed_frames
         engine = self.engine = engine.again(seed=self.options.seed, enforce=enforce)
-        self.tell(PhaseStarted("search", total, "schedules of all subsets of two policies and more"))
+        sets = "schedules of all subsets of two policies and more"
+        if len(engine.names) == 1:
+            sets = "schedules of the one policy; a conflict takes two"
+        self.tell(PhaseStarted("search", total, sets))
         began = time.monotonic()
         seen: set[Key] = set()
         chunk = CHUNK if engine.compiled else 50
@@ -270,7 +273,8 @@ class _Hunt:
             self.tell(WarningRaised(error.code, f"{case['id']} is not filed: {error.reason}", error.cure))
             return
         self.cases = [*others, saved.case]
-        self.tell(CaseFiled(case["id"], str(saved.path), saved.new, saved.case))
+        new = saved.new or any(early.new and early.path == saved.path for early in self.early)
+        self.tell(CaseFiled(case["id"], str(saved.path), new, saved.case))
 
     def confirm_all(self) -> None:
         ranked = sorted(self.cases, key=lambda case: (case["label"] == "", case["label"]))
@@ -280,7 +284,9 @@ class _Hunt:
             policies=self.engine.policies if self.engine else (),
             seconds=self.options.confirm_time,
         )
-        self.tell(PhaseStarted("confirm", len(ranked), f"on {engine_name()}, with a real language model"))
+        engine = engine_name()
+        where = f"on {engine}, with a real language model" if engine != "none" else "no engine is installed"
+        self.tell(PhaseStarted("confirm", len(ranked), where))
         for case in ranked:
             entries = confirming.run(case)
             if entries:
@@ -309,6 +315,7 @@ class _Hunt:
                 unconfirmed,
                 engine.refused if engine else {},
                 text,
+                self._flags(),
             )
         )
         return HuntResult(code, tuple(self.cases), tuple(self.single), outcome)
@@ -335,6 +342,13 @@ class _Hunt:
                 text = "The policies never touched each other: this hunt shows nothing."
                 return "vacuous", EXIT_ENVIRONMENT, text
         return "clean", EXIT_CLEAN, self._remarks()
+
+    def _flags(self) -> str:
+        """What the printed commands need besides the case's id."""
+        corpus = self.options.corpus
+        paths = ",".join(name for name in self.options.policies if ":" in name)
+        elsewhere = f" --corpus {corpus}" if corpus != HuntOptions().corpus else ""
+        return elsewhere + (f" --policies {paths}" if paths else "")
 
     def _remarks(self) -> str:
         """What a summary says besides: interactions reached or, with the contract, capacity still freed (dC)."""

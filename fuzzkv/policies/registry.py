@@ -5,7 +5,9 @@ allowed.
 from __future__ import annotations
 
 import importlib
+import os
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from types import FunctionType
@@ -106,6 +108,9 @@ def _from_path(name: str, known: Iterable[str], allow_paths: bool) -> Policy:
             cure="Name it with --policies to allow it.",
         )
     module_name, _, attribute = name.partition(":")
+    if os.getcwd() not in sys.path and "" not in sys.path:
+        # The user named it, and a module of one's own lies in the folder where one works.
+        sys.path.insert(0, os.getcwd())
     try:
         found = getattr(importlib.import_module(module_name), attribute)
     except KeyboardInterrupt:
@@ -115,7 +120,7 @@ def _from_path(name: str, known: Iterable[str], allow_paths: bool) -> Policy:
             code="FKV003",
             value=repr(name),
             reason=f"can't be imported ({_why(error)})",
-            cure="Check that the module is on PYTHONPATH and has that attribute.",
+            cure="Check that the module is in this folder or on PYTHONPATH and has that attribute.",
         ) from error
     return _checked(name, found)
 

@@ -7,6 +7,7 @@ colour repeats what a word says already, so nothing is lost without colour. All 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from textwrap import wrap
 from typing import Any, Final
 
 from rich import box
@@ -121,11 +122,15 @@ def summary(
         parts += [table, Text()]
         parts.append(Text("To run one again, or to read why it fails:", style="bold"))
         for case in cases:
-            replay = f"  {case.get('replay') or 'fuzzkv replay ' + str(case['id'])}"
+            replay = f"  {case.get('replay') or 'fuzzkv replay ' + str(case['id'])}{finished.flags}"
             title = str(case.get("title") or "")
-            gap = "  # " if len(replay) + len(title) + 4 <= width else "\n    # "
-            parts.append(Text.assemble(replay, (gap + title if title else "", "italic"), overflow="fold"))
-        parts += [Text(f"  fuzzkv explain {cases[0]['id']}"), Text()]
+            if len(replay) + len(title) + 4 <= width:
+                said = f"  # {title}" if title else ""
+            else:
+                # Every line of a comment is one, so that the block can be pasted.
+                said = "".join(f"\n    # {line}" for line in wrap(title, max(20, width - 6)))
+            parts.append(Text.assemble(replay, (said, "italic"), overflow="fold"))
+        parts += [Text(f"  fuzzkv explain {cases[0]['id']}{finished.flags}"), Text()]
     if finished.refused:
         refused = ", ".join(f"{count} x {what}" for what, count in sorted(finished.refused.items()))
         parts.append(Text(f"Refused by the contract: {refused}"))
@@ -133,7 +138,9 @@ def summary(
         count = len(finished.unconfirmed)
         which = ", ".join(finished.unconfirmed) if count <= 3 else f"{count} of {len(cases)} cases"
         parts.append(Text(f"Not confirmed on a real engine: {which}", style="magenta"))
-        parts.append(Text(f"  To try one: fuzzkv replay {finished.unconfirmed[0]} --target vllm"))
+        parts.append(
+            Text(f"  To try one: fuzzkv replay {finished.unconfirmed[0]} --target vllm{finished.flags}")
+        )
         parts.append(Text("  'fuzzkv doctor' says whether an engine is there, and how to get one."))
     if finished.text:
         parts.append(Text(finished.text))
