@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from fuzzkv.casebook import Recipe, narrowed
-from fuzzkv.contract.layout import COLUMNS, NPRIM, NR, PRIMITIVES
+from fuzzkv.contract.layout import ACTIONS, COLUMNS, NPRIM, NR, PRIMITIVES
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import Config, Schedule
 from fuzzkv.errors import FuzzkvError, UsageError
@@ -35,8 +35,6 @@ OWN_FILE = "acceptance.json"
 """Where `fuzzkv accept` writes, and a hunt looks, in the working folder."""
 FIRST_LOOK = 40
 """Schedules on which a rule is tried in Python before it is compiled."""
-ACTIONS = frozenset({"begin_store", "begin_load", "drop_device", "drop_host", "quantise"})
-"""Primitives that change a page or use the link: a manifest has to declare them."""
 EDGES: Mapping[str, tuple[tuple[str, int], ...]] = {
     "evict": (("quota", 400), ("quota", 600), ("own_link", 4)),
     "offload": (("own_link", 4),),

@@ -43,7 +43,7 @@ from fuzzkv.events import (
 from fuzzkv.machine.engine import BulkEngine, FoundClass
 from fuzzkv.options import HuntOptions
 from fuzzkv.oracles.thresholds import default_thresholds
-from fuzzkv.oracles.verdict import Kind, subsets
+from fuzzkv.oracles.verdict import Kind, part_of_known
 from fuzzkv.policies.registry import resolve
 from fuzzkv.shrink import shrink
 
@@ -68,13 +68,8 @@ class HuntResult:
     outcome: Outcome
 
 
-Key = tuple[int, str, str | None, str]
-"""A kind of failure: mask of the set, invariant, actor, primitive."""
-
-
-def _part_of_known(kind: Kind, known: set[Key]) -> bool:
-    """Whether a proper subset of the set fails in the same way: then the larger set is no kind of its own."""
-    return any((sub, kind.invariant, kind.actor, kind.primitive) in known for sub in subsets(kind.mask))
+def _kind(found: FoundClass) -> Kind:
+    return Kind(found.mask, found.invariant, found.actor, found.primitive)
 
 
 @dataclass
@@ -154,14 +149,14 @@ class _Hunt:
             sets = "schedules of the one policy; a conflict takes two"
         self.tell(PhaseStarted("search", total, sets))
         began = time.monotonic()
-        seen: set[Key] = set()
+        seen: set[Kind] = set()
         chunk = CHUNK if engine.compiled else 50
         while engine.drawn < total:
             engine.search(min(chunk, total - engine.drawn))
             for found in engine.classes:
-                key = (found.mask, found.invariant, found.actor, found.primitive)
-                if key not in seen:
-                    seen.add(key)
+                kind = _kind(found)
+                if kind not in seen:
+                    seen.add(kind)
                     names = self._names(found.mask)
                     length = len(engine.schedule(found.number).events)
                     self.tell(ConflictFound(names, found.invariant, found.primitive, length, engine.drawn))
@@ -182,14 +177,14 @@ class _Hunt:
                 break
         return engine.classes
 
-    def keep(self, found: FoundClass, policies: Sequence[Policy], seen: set[Key]) -> None:
+    def keep(self, found: FoundClass, policies: Sequence[Policy], seen: set[Kind]) -> None:
         """File a new kind at once, shrunk by our own passes, so that a kill in the search doesn't lose it.
 
         The thorough shrinking later replaces it.
         """
         assert self.engine is not None
-        kind = Kind(found.mask, found.invariant, found.actor, found.primitive)
-        if bin(found.mask).count("1") < 2 or _part_of_known(kind, seen):
+        kind = _kind(found)
+        if bin(found.mask).count("1") < 2 or part_of_known(kind, seen):
             return
         schedule = self.engine.schedule(found.number)
         shrunk = shrink(self.engine, kind, schedule.events, thorough=False)
@@ -225,16 +220,11 @@ class _Hunt:
         are no kinds of their own.
         """
         assert self.engine is not None
-        kinds: set[Key] = {(c.mask, c.invariant, c.actor, c.primitive) for c in classes}
-        wanted = [
-            c
-            for c in classes
-            if bin(c.mask).count("1") >= 2
-            and not _part_of_known(Kind(c.mask, c.invariant, c.actor, c.primitive), kinds)
-        ]
+        kinds: set[Kind] = {_kind(c) for c in classes}
+        wanted = [c for c in classes if bin(c.mask).count("1") >= 2 and not part_of_known(_kind(c), kinds)]
         self.tell(PhaseStarted("shrink", len(wanted), "kinds of failures to their shortest schedule"))
         for step, found in enumerate(wanted, 1):
-            kind = Kind(found.mask, found.invariant, found.actor, found.primitive)
+            kind = _kind(found)
             schedule = self.engine.schedule(found.number)
             shrunk = shrink(self.engine, kind, schedule.events)
             self.tell(Progress("shrink", step, len(wanted), classes=len(self.cases)))

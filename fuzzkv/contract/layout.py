@@ -170,6 +170,9 @@ PRIMITIVES: tuple[str, ...] = (
 )
 """Names of the primitives; a history and the ``ACTED`` column use their index."""
 
+ACTIONS = frozenset({"begin_store", "begin_load", "drop_device", "drop_host", "quantise"})
+"""Primitives that change a page or use the link: a manifest has to declare them."""
+
 CLAUSES: tuple[str, ...] = ("authority", "fence", "evidence", "quality-budget", "link-budget", "claim")
 """Clauses of the contract; the ``REFUSED`` column uses their index."""
 

@@ -324,8 +324,3 @@ def write_out(roots: Iterable[Text], *, trace: bool, prefix: str = "") -> str:
     for root in roots:
         visit(root)
     return "\n\n".join(out.values())
-
-
-def vocabulary_names() -> frozenset[str]:
-    """All names that the vocabulary gives to a text."""
-    return frozenset(vocabulary.__all__)

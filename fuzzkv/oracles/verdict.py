@@ -7,7 +7,7 @@ acceptance is looked at by the hunt.)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 
 from fuzzkv.contract.invariants import BY_ID
@@ -44,6 +44,11 @@ def subsets(mask: int) -> Iterator[int]:
     for sub in range(mask):
         if sub & mask == sub:
             yield sub
+
+
+def part_of_known(kind: Kind, known: Container[Kind]) -> bool:
+    """Whether a proper subset of the set fails in the same way: then the larger set is no kind of its own."""
+    return any(Kind(sub, kind.invariant, kind.actor, kind.primitive) in known for sub in subsets(kind.mask))
 
 
 def smallest_failing(arms: Mapping[int, ArmOutcome]) -> list[int]:

@@ -16,7 +16,7 @@ from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.primitives import promise
 from fuzzkv.contract.vocabulary import *
 from fuzzkv.errors import UsageError
-from fuzzkv.machine.linker import check_text, unique_name, vocabulary_names, write_out
+from fuzzkv.machine.linker import check_text, unique_name, write_out
 from fuzzkv.machine.readers import load_compiled, module_source, rule_digest
 from tests.broken import CAREFUL, IDLE
 
@@ -201,7 +201,6 @@ def test_notes_are_kept_only_for_a_trace() -> None:
     assert "_tell(" not in module_source(rules, trace=False, compiled=False)
     assert "_tell(" in module_source(rules, trace=True, compiled=False)
     assert "@njit" in module_source(rules, trace=False, compiled=True)
-    assert "put_if" in vocabulary_names()
 
 
 def _meddle(s: State, k: Int) -> None:
