@@ -19,8 +19,9 @@ class Policy:
 
     ``parameters`` are integers in the order in which the rule reads them (``PARAM`` column, at most
     ``NPARAM``).  ``rule`` is written in the vocabulary: all readers have it.  ``free`` marks a rule in
-    ordinary Python instead, which only the Python reader can run; it has the same arguments and uses the same
-    primitives.
+    ordinary Python instead: it has the same arguments and uses the same primitives, but the solver can't read
+    it and it is slower.  ``workload`` names events beyond the usual eight that the policy lives on
+    (``schedule.EXTRA``): they are drawn for a set only if one of its policies asks for them.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Policy:
     parameters: Mapping[str, int] = field(default_factory=dict)
     rule: Rule
     free: bool = False
+    workload: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.parameters) > NPARAM:
