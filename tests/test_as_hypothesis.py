@@ -21,7 +21,9 @@ CASES = load_corpus(CORPUS) if CORPUS.is_dir() else []
 def test_case_as_example(case: dict[str, Any]) -> None:
     recipe = read_case(case)
 
-    @settings(database=None, derandomize=True, phases=[Phase.explicit], suppress_health_check=list(HealthCheck))
+    @settings(
+        database=None, derandomize=True, phases=[Phase.explicit], suppress_health_check=list(HealthCheck)
+    )
     @given(schedules(recipe.schedule.policies))
     @example(recipe.schedule)
     def no_conflict(schedule: Schedule) -> None:

@@ -19,8 +19,10 @@ class Policy:
 
     ``parameters`` are integers in the order in which the rule reads them (``PARAM`` column, at most
     ``NPARAM``).  ``rule`` is written in the vocabulary: all readers have it.  ``free`` marks a rule in
-    ordinary Python instead, which only the Python reader can run; it has the same arguments and uses the same
-    primitives.
+    ordinary Python instead, which is called back from the search and the solver can't read; it has the same
+    arguments and uses the same primitives.  If it keeps state of its own in Python, its attribute ``fresh`` (a
+    function without arguments) has to clear that: it is called before every run.  ``workload`` names the events
+    beyond the first eight that the policy wants drawn; they are drawn only if a policy of the set names them.
     """
 
     name: str
@@ -29,6 +31,7 @@ class Policy:
     parameters: Mapping[str, int] = field(default_factory=dict)
     rule: Rule
     free: bool = False
+    workload: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.parameters) > NPARAM:

@@ -133,7 +133,16 @@ def test_a_job_has_every_arm_and_the_questions_that_decide() -> None:
     arms = {mask: history([OPEN, (1, "step", 1, 5)], policies) for mask, policies in enumerate([(), ("a",)])}
     made = {
         oracle: job_of(
-            "fkv-0", oracle, arms, asked=9, page=1, seed=3, step_cost=5, page_cost=8, objective=30, tolerance=7
+            "fkv-0",
+            oracle,
+            arms,
+            asked=9,
+            page=1,
+            seed=3,
+            step_cost=5,
+            page_cost=8,
+            objective=30,
+            tolerance=7,
         )
         for oracle in KINDS
     }
