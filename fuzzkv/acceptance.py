@@ -18,14 +18,15 @@ from typing import Any
 import numpy as np
 
 from fuzzkv.casebook import Recipe, narrowed
-from fuzzkv.contract.layout import ACTIONS, COLUMNS, NPRIM, NR, PRIMITIVES
+from fuzzkv.contract.layout import ACTIONS, COLUMNS, NPRIM, NR, PRIMITIVES, SIZE
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import Config, Schedule
 from fuzzkv.errors import FuzzkvError, UsageError
 from fuzzkv.events import Listener
 from fuzzkv.machine import bulk
+from fuzzkv.machine.callbacks import fault
 from fuzzkv.machine.engine import BulkEngine
-from fuzzkv.machine.readers import python_apply, rule_digest
+from fuzzkv.machine.readers import begin, python_apply, rule_digest
 from fuzzkv.machine.start import first_state
 from fuzzkv.oracles.statistics import clopper_pearson_upper
 from fuzzkv.oracles.thresholds import default_thresholds
@@ -35,6 +36,8 @@ OWN_FILE = "acceptance.json"
 """Where `fuzzkv accept` writes, and a hunt looks, in the working folder."""
 FIRST_LOOK = 40
 """Schedules on which a rule is tried in Python before it is compiled."""
+LOOK = 500
+"""Schedules on which it is seen what a policy does."""
 EDGES: Mapping[str, tuple[tuple[str, int], ...]] = {
     "evict": (("quota", 400), ("quota", 600), ("own_link", 4)),
     "offload": (("own_link", 4),),
@@ -81,7 +84,7 @@ def try_alone(engine: BulkEngine, policy: str, *, seed: int, schedules: int) -> 
     alone.search(schedules)
     kinds = [c for c in alone.classes if c.mask == 1 << slot]
     first = min(kinds, key=lambda c: c.number, default=None)
-    used = used_by(alone, policy, look=500 if engine.compiled else 20)
+    used = used_by(alone, policy, look=LOOK)
     declared = {action.primitive for action in engine.policies[slot].manifest.actions}
     return Alone(
         policy,
@@ -103,17 +106,20 @@ def fault_of(policy: Policy, config: Config) -> str:
     """
     try:
         apply = python_apply((policy,))
+        state: Any = np.zeros(SIZE, dtype=np.int64)
         for number in range(FIRST_LOOK):
             rows = np.zeros((bulk.MAX_EVENTS, 3), dtype=np.int64)
             with np.errstate(over="ignore"):
                 length = bulk.draw(0, number, 1, rows, np.zeros(8, dtype=np.int64))
-            state = first_state(config, (policy,))
+            state[:] = first_state(config, (policy,))
+            begin((policy,), 1)
             for op, a, b in rows[:length].tolist():
-                apply(state, op, a, b, 1)
+                # A view is what the search gives a rule too.
+                apply(memoryview(state), op, a, b, 1)
     except FuzzkvError:
         raise
     except Exception as error:
-        return f"its rule fails: {type(error).__name__}: {error}"
+        return fault(policy.name, error).reason
     return ""
 
 

@@ -148,7 +148,7 @@ def check_model(lookup: Lookup) -> list[Finding]:
 
 def check_numba() -> Finding:
     """Whether the compiled reader will be kept between runs."""
-    from fuzzkv.machine.readers import cache_folder
+    from fuzzkv.machine.store import cache_folder
 
     folder = cache_folder() / "compiled"
     files = list(folder.rglob("*.nbi"))

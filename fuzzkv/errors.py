@@ -51,6 +51,7 @@ CODES: Final[dict[str, str]] = {
     "FKV034": "a schedule event or operation that this release does not know",
     "FKV035": "a primitive or invariant name that the contract does not have",
     "FKV036": "a rule or text that leaves the vocabulary of the contract",
+    "FKV037": "a policy's rule that raises while it runs",
     # engines, models and workers
     "FKV050": "no engine is installed, so nothing can be confirmed on a real worker",
     "FKV051": "an engine version that was not tried with this release",

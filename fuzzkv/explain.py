@@ -18,7 +18,7 @@ from fuzzkv.contract.schedule import ACT, OPS
 from fuzzkv.errors import UsageError
 from fuzzkv.machine.history import History, Record
 from fuzzkv.machine.outcome import Violation
-from fuzzkv.machine.readers import python_apply
+from fuzzkv.machine.readers import begin, python_apply
 from fuzzkv.machine.start import first_state
 
 _SAID = {
@@ -61,6 +61,7 @@ def refusals(recipe: Recipe, *, from_event: int = 0) -> list[tuple[int, str]]:
     mask = (1 << len(recipe.policies)) - 1
     base = COLUMNS["REFUSED"]
     found = []
+    begin(recipe.policies, mask)
     for e, (op, a, b) in enumerate(recipe.schedule.events):
         state[COLUMNS["EVENT"]] = e
         state[COLUMNS["ENFORCE"]] = int(e >= from_event)

@@ -40,6 +40,7 @@ from fuzzkv.events import (
     WarningRaised,
     emit,
 )
+from fuzzkv.machine.callbacks import RuleFault
 from fuzzkv.machine.engine import BulkEngine, FoundClass
 from fuzzkv.options import HuntOptions
 from fuzzkv.oracles.thresholds import default_thresholds
@@ -54,6 +55,8 @@ ENFORCED = 10
 ALONE = 100_000
 """Schedules on which each policy is tried alone before a hunt."""
 CHUNK = 50_000
+FREE = 20
+"""A set with a free policy, which is called back in Python, is searched this many times shorter."""
 INTERACTIONS = slice(2, 7)
 """Goals of which a hunt of several policies must reach one: two policies touched each other."""
 
@@ -108,9 +111,14 @@ class _Hunt:
         policies = tuple(sound)
         engine = BulkEngine(policies, self.config)
         passed = []
-        schedules = ALONE if engine.compiled else ALONE // 200
         for policy in policies:
-            alone = try_alone(engine, policy.name, seed=self.options.seed, schedules=schedules)
+            schedules = ALONE // FREE if policy.free else ALONE
+            try:
+                alone = try_alone(engine, policy.name, seed=self.options.seed, schedules=schedules)
+            except RuleFault as error:
+                self.single.append(policy.name)
+                self.tell(AcceptanceDone(policy.name, False, 0, error.reason))
+                continue
             self.tell(AcceptanceDone(policy.name, alone.passed, alone.schedules, alone.reason))
             if not alone.passed:
                 self.single.append(policy.name)
@@ -134,11 +142,11 @@ class _Hunt:
         enforce = self.options.contract == "enforce"
         engine = self.engine or BulkEngine(policies, self.config)
         total = self.options.max_examples or BUDGET * (ENFORCED if enforce else 1) // (
-            1 if engine.compiled else 1000
+            FREE if engine.free else 1
         )
         if enforce:
             # The same schedules, with the contract and without.
-            look = min(total, 2 * CHUNK if engine.compiled else 200)
+            look = min(total, 2 * CHUNK // (FREE if engine.free else 1))
             for on in (False, True):
                 sample = engine.again(seed=self.options.seed, enforce=on)
                 sample.search(look)
@@ -150,7 +158,7 @@ class _Hunt:
         self.tell(PhaseStarted("search", total, sets))
         began = time.monotonic()
         seen: set[Kind] = set()
-        chunk = CHUNK if engine.compiled else 50
+        chunk = CHUNK // FREE if engine.free else CHUNK
         while engine.drawn < total:
             engine.search(min(chunk, total - engine.drawn))
             for found in engine.classes:

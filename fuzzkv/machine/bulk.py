@@ -1,7 +1,9 @@
 """The bulk search: draw a schedule, run it for a set of policies, and where an oracle fails run every subset.
 
-These functions are put, as they stand, behind the written-out text of a policy set and compiled with it
-(``apply`` and ``damage`` are that text's).  They are also ordinary Python, so a test runs both and compares.
+These functions are put, as they stand, behind the written-out text of the events and compiled with it
+(``apply``, ``call_rule`` and ``damage`` are that module's).  They are also ordinary Python, so a test runs both
+and compares.  ``rules`` is a row of addresses: of each slot's rule, of what clears its state in Python before a
+run (0: nothing), whether there is any such, and whether a rule has raised, so that the search has to stop.
 Every draw comes from (seed, number of the schedule), so any schedule of a hunt can be drawn again.
 """
 
@@ -11,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fuzzkv.contract.layout import COLUMNS, NCLAUSE, NGOAL, NINV, NP, NPRIM, PAGES
+from fuzzkv.contract.layout import COLUMNS, NCLAUSE, NGOAL, NINV, NK, NP, NPRIM, PAGES
 from fuzzkv.contract.schedule import ACT, ARRIVE, FADE, FAIL, FINISH, LATE, STEP, TICK
 
 MAX_EVENTS = 64
@@ -26,8 +28,16 @@ _WHEN = COLUMNS["V_STAMP"]
 _FREED, _NOW, _REFUSED = COLUMNS["FREED"], COLUMNS["NOW"], COLUMNS["REFUSED"]
 _EVENT, _PRIMS, _GOAL, _ACTED = COLUMNS["EVENT"], COLUMNS["PRIMS"], COLUMNS["GOAL"], COLUMNS["ACTED"]
 
+FRESH = NK
+"""Where the second part of ``rules`` begins."""
+STATEFUL = 2 * NK
+HALT = 2 * NK + 1
+RULES = 2 * NK + 2
+"""Numbers in ``rules``."""
+
 # Text of the compiled module; replaced by the written-out functions there.
 apply: Any = None
+call_rule: Any = None
 damage: Any = None
 
 
@@ -95,11 +105,20 @@ def draw(seed: int, number: int, slots: int, events: Any, weights: Any) -> Any:
     return length
 
 
-def run(s: Any, events: Any, length: int, mask: int) -> None:
+def begin(s: Any, template: Any, mask: int, rules: Any) -> None:
+    """A state and the policies of a mask before a run."""
+    s[:] = template
+    if rules[STATEFUL] != 0:
+        for k in range(NK):
+            if mask >> k & 1 and rules[FRESH + k] != 0:
+                call_rule(rules[FRESH + k], s, k)
+
+
+def run(s: Any, events: Any, length: int, mask: int, rules: Any) -> None:
     """Run a schedule on a state."""
     for e in range(length):
         s[_EVENT] = e
-        apply(s, events[e, 0], events[e, 1], events[e, 2], mask)
+        apply(s, events[e, 0], events[e, 1], events[e, 2], mask, rules)
 
 
 def failed(s: Any) -> bool:
@@ -131,6 +150,7 @@ def shows(
     worse: int,
     causes: Any,
     after: Any,
+    rules: Any,
 ) -> bool:
     """Whether a schedule shows a conflict of one kind: the set ``top`` breaks the invariant first by this
     actor's primitive, each of its policies acted, and every proper subset passes.  With ``worse`` the page
@@ -138,8 +158,8 @@ def shows(
     before (I2: on any page).
     """
     s = states[top]
-    s[:] = template
-    run(s, events, length, top)
+    begin(s, template, top, rules)
+    run(s, events, length, top, rules)
     if s[_FIRST + invariant] == 0 or s[_ACTOR + invariant] != actor or s[_PRIM + invariant] != primitive:
         return False
     for k in range(slots):
@@ -151,19 +171,19 @@ def shows(
         earlier = s[_WHEN + i] < when or (s[_WHEN + i] == when and i < invariant)
         if causes[i] == 1 and s[_FIRST + i] > 0 and earlier and (s[_PAGE + i] == page or i == 2):
             return False
-    run(s, after, len(after), top)
+    run(s, after, len(after), top, rules)
     worst = damage(s, page)
     if worse == 1 and worst == 0:
         return False
     for sub in range(top):
         if sub & top == sub:
             t = states[sub]
-            t[:] = template
-            run(t, events, length, sub)
+            begin(t, template, sub, rules)
+            run(t, events, length, sub, rules)
             if failed(t):
                 return False
             if worse == 1:
-                run(t, after, len(after), sub)
+                run(t, after, len(after), sub, rules)
                 if damage(t, page) >= worst:
                     return False
     return True
@@ -186,6 +206,7 @@ def search(
     refused: Any,
     after: Any,
     ends: Any,
+    rules: Any,
 ) -> int:
     """Draw and judge ``count`` schedules from number ``start``; returns how many classes of failures are
     known now.
@@ -219,8 +240,10 @@ def search(
                     if bits >= 2:
                         break
         s = states[mask]
-        s[:] = template
-        run(s, events, length, mask)
+        begin(s, template, mask, rules)
+        run(s, events, length, mask, rules)
+        if rules[HALT] != 0:
+            return known
         totals[0] += 1
         totals[1] += s[_PRIMS]
         totals[3] += s[_FREED]
@@ -235,10 +258,12 @@ def search(
         totals[2] += 1
         for sub in range(mask):
             if sub & mask == sub:
-                states[sub][:] = template
-                run(states[sub], events, length, sub)
+                begin(states[sub], template, sub, rules)
+                run(states[sub], events, length, sub, rules)
                 totals[0] += 1
                 totals[1] += states[sub][_PRIMS]
+        if rules[HALT] != 0:
+            return known
         for top in range(mask + 1):
             if top & mask != top or not failed(states[top]):
                 continue
@@ -253,8 +278,13 @@ def search(
                 continue
             for sub in range(top + 1):
                 if sub & top == sub:
-                    ends[sub][:] = states[sub]
-                    run(ends[sub], after, len(after), sub)
+                    if rules[STATEFUL] != 0:
+                        # The policies' own state is that of the last run: run this one again.
+                        begin(ends[sub], template, sub, rules)
+                        run(ends[sub], events, length, sub, rules)
+                    else:
+                        ends[sub][:] = states[sub]
+                    run(ends[sub], after, len(after), sub, rules)
             for i in range(1, NINV):
                 if states[top][_FIRST + i] == 0:
                     continue

@@ -1,34 +1,23 @@
-"""The bulk engine: one policy set, compiled once, searched in chunks."""
+"""The bulk engine: a policy set over the one compiled core, searched in chunks."""
 
 from __future__ import annotations
 
 import copy
-import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import FunctionType
 from typing import Any
 
 import numpy as np
 
-from fuzzkv.contract import facts
 from fuzzkv.contract.layout import CLAUSES, GOALS, NCLAUSE, NGOAL, NINV, PRIMITIVES, SIZE
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import Config, Event, Schedule, afterwards
 from fuzzkv.errors import UsageError
 from fuzzkv.machine import bulk
+from fuzzkv.machine.callbacks import Rules
+from fuzzkv.machine.core import core
 from fuzzkv.machine.outcome import ArmOutcome, ending
-from fuzzkv.machine.readers import load_compiled, module_source, python_apply
 from fuzzkv.machine.start import first_state
-
-_BULK = (bulk.mix, bulk.draw, bulk.run, bulk.failed, bulk.acted, bulk.shows, bulk.search)
-_HEADER = """from typing import Any
-import numpy as np
-from fuzzkv.contract.layout import NCLAUSE, NGOAL, NINV, NP, NPRIM, PAGES
-from fuzzkv.contract.schedule import ACT, ARRIVE, FADE, FAIL, FINISH, LATE, STEP, TICK
-from fuzzkv.machine.bulk import MAX_CLASSES, MAX_EVENTS, _ACTED, _ACTOR, _EVENT, _FIRST, _GOAL, _PAGE, _PRIM, _PRIMS, _WHEN
-from fuzzkv.machine.bulk import _FREED, _NOW, _REFUSED
-"""
 
 
 @dataclass(frozen=True)
@@ -49,7 +38,7 @@ class FoundClass:
 
 
 class BulkEngine:
-    """Draws and judges schedules for one policy set, in compiled code (or in Python if a policy is free).
+    """Draws and judges schedules for one policy set, in compiled code that calls free policies back.
 
     ``search`` goes on where it stopped, and what it has found so far is in ``classes``.  Deterministic:
     schedule ``n`` of a seed is always the same one.
@@ -73,9 +62,12 @@ class BulkEngine:
             )
         self.policies, self.config, self.enforce = tuple(policies), config, enforce
         self.names = tuple(policy.name for policy in policies)
-        self.compiled = not any(policy.free for policy in policies)
-        self._search: Any = self._compile() if self.compiled else self._interpret()
+        self.free = any(policy.free for policy in policies)
+        self._core: Any = self._functions()
         self._reset(seed, only)
+
+    def _functions(self) -> Any:
+        return core()
 
     def _reset(self, seed: int, only: int) -> None:
         policies, enforce = self.policies, self.enforce
@@ -93,6 +85,7 @@ class BulkEngine:
         self._causes = np.zeros(NINV, dtype=np.int64)
         self._after = np.array(afterwards(len(policies)), dtype=np.int64)
         self._ends: Any = np.zeros_like(self._states)
+        self._rules = Rules(policies, (self._states, self._ends))
         self._known = 0
         self.drawn = 0
 
@@ -105,28 +98,10 @@ class BulkEngine:
         other._reset(seed, only)
         return other
 
-    def _compile(self) -> Any:
-        rules = [(policy.rule, policy.free) for policy in self.policies]
-        extra = _HEADER + "\n".join("@njit(cache=True)\n" + inspect.getsource(function) for function in _BULK)
-        module = load_compiled(
-            module_source(rules, trace=False, compiled=True, extra=extra), "_".join(self.names)
-        )
-        self._run, self._shows = module.run, module.shows
-        return module.search
-
-    def _interpret(self) -> Any:
-        # The same functions, uncompiled, over the written-out Python text.
-        space = dict(vars(bulk))
-        space["apply"] = python_apply(self.policies)
-        space["damage"] = facts.damage
-        space.update({function.__name__: FunctionType(function.__code__, space) for function in _BULK})
-        self._run, self._shows = space["run"], space["shows"]
-        return space["search"]
-
     def search(self, count: int) -> None:
-        """Draw and judge ``count`` more schedules."""
-        with np.errstate(over="ignore"):
-            self._known = self._search(
+        """Draw and judge ``count`` more schedules.  Raises ``RuleFault`` (FKV037) if a free policy's rule does."""
+        with np.errstate(over="ignore"), self._rules.running() as rules:
+            self._known = self._core.search(
                 self.seed,
                 self.drawn,
                 count,
@@ -143,22 +118,25 @@ class BulkEngine:
                 self._refused,
                 self._after,
                 self._ends,
+                rules,
             )
         self.drawn += count
 
     def final_state(self, events: Sequence[Event], mask: int) -> Any:
         """The state in which a schedule ends for the policies in ``mask`` (an array of ``SIZE`` integers)."""
         state = self._states[0]
-        state[:] = self._template
-        rows = np.array(events, dtype=np.int64).reshape(-1, 3)
-        self._run(state, rows, len(events), mask)
+        steps = np.array(events, dtype=np.int64).reshape(-1, 3)
+        with self._rules.running() as rules:
+            self._core.begin(state, self._template, mask, rules)
+            self._core.run(state, steps, len(events), mask, rules)
         return state
 
     def outcome(self, events: Sequence[Event], mask: int) -> ArmOutcome:
         """What a schedule comes to for the policies in ``mask``, and the damage after what always follows it."""
         state = self.final_state(events, mask)
         last = state.tolist()
-        self._run(state, self._after, len(self._after), mask)
+        with self._rules.running() as rules:
+            self._core.run(state, self._after, len(self._after), mask, rules)
         return ending(last, self.names, after=state.tolist())
 
     def shows(
@@ -176,8 +154,8 @@ class BulkEngine:
         self._causes[:] = 0
         for cause in causes:
             self._causes[int(cause[1:])] = 1
-        return bool(
-            self._shows(
+        with self._rules.running() as rules:
+            shown = self._core.shows(
                 self._template,
                 self._states,
                 self._rows,
@@ -190,8 +168,9 @@ class BulkEngine:
                 int(worse),
                 self._causes,
                 self._after,
+                rules,
             )
-        )
+        return bool(shown)
 
     @property
     def runs(self) -> int:

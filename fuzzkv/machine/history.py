@@ -17,7 +17,7 @@ from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import ACT, Config, Schedule, afterwards
 from fuzzkv.contract.vocabulary import listening
 from fuzzkv.machine.outcome import ArmOutcome, Violation, ending
-from fuzzkv.machine.readers import plain_apply, python_apply
+from fuzzkv.machine.readers import begin, plain_apply, python_apply
 from fuzzkv.machine.start import first_state
 
 
@@ -92,6 +92,7 @@ def run_history(
 
     apply = plain_apply(policies) if plain else python_apply(tuple(policies), tell)
     # A free policy calls the plain primitives, whose notes a listener hears; the written-out text tells directly.
+    begin(policies, mask)
     with listening(tell):
         for e, (op, a, b) in enumerate(schedule.events):
             s[event] = e

@@ -13,7 +13,7 @@ import copy
 import inspect
 import re
 import textwrap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import Any
 
 from fuzzkv.contract import vocabulary
@@ -285,11 +285,14 @@ def _constant_loop(function: Text, node: ast.For) -> bool:
     return isinstance(bound, ast.Constant) and isinstance(bound.value, int)
 
 
-def write_out(roots: Iterable[Text], *, trace: bool, prefix: str = "") -> str:
+def write_out(
+    roots: Iterable[Text], *, trace: bool, prefix: str = "", apart: Container[str] = frozenset()
+) -> str:
     """Source of every function reachable from ``roots``, callees first.
 
     ``trace`` keeps the calls of ``note`` (as ``_tell(primitive, actor, page, detail)``); ``prefix`` is put
-    before each definition, e.g. a decorator.  Raises ``UsageError`` for a text that leaves the vocabulary.
+    before each definition, e.g. a decorator; functions whose names are in ``apart`` are written out elsewhere.
+    Raises ``UsageError`` for a text that leaves the vocabulary.
     """
     out: dict[str, str] = {}
     owners: dict[str, Text] = {}
@@ -304,7 +307,7 @@ def write_out(roots: Iterable[Text], *, trace: bool, prefix: str = "") -> str:
                 f"has the same written-out name as {other.__module__}.{other.__qualname__}",
                 "Rename one of them.",
             )
-        if name in out:
+        if name in out or name in apart:
             return
         check_text(function)
         tree = _plain(function)

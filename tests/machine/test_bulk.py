@@ -3,24 +3,27 @@ again."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import ACT, ARRIVE, BOUNDS, Config
 from fuzzkv.machine import bulk
+from fuzzkv.machine.core import interpreted
 from fuzzkv.machine.engine import BulkEngine
 from fuzzkv.oracles.verdict import findings, smallest_failing
 
 
 class Interpreted(BulkEngine):
-    """The same engine with nothing compiled: what a set with a free policy gets."""
+    """The same engine with nothing compiled."""
 
     def __init__(self, policies: tuple[Policy, ...], *, enforce: bool = False, seed: int = 0) -> None:
         super().__init__(policies, Config(), enforce=enforce, seed=seed)
 
-    def _compile(self) -> object:
-        return self._interpret()
+    def _functions(self) -> object:
+        return SimpleNamespace(**interpreted(self.policies))
 
 
 def test_mixing_is_splitmix() -> None:

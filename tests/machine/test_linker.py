@@ -16,8 +16,10 @@ from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.primitives import promise
 from fuzzkv.contract.vocabulary import *
 from fuzzkv.errors import UsageError
+from fuzzkv.machine.core import core_source
 from fuzzkv.machine.linker import check_text, unique_name, write_out
-from fuzzkv.machine.readers import load_compiled, module_source, rule_digest
+from fuzzkv.machine.readers import module_source, rule_digest
+from fuzzkv.machine.store import load_compiled
 from tests.broken import CAREFUL, IDLE
 
 
@@ -198,9 +200,9 @@ def test_callees_come_first_and_once() -> None:
 
 def test_notes_are_kept_only_for_a_trace() -> None:
     rules = [(CAREFUL.rule, False)]
-    assert "_tell(" not in module_source(rules, trace=False, compiled=False)
-    assert "_tell(" in module_source(rules, trace=True, compiled=False)
-    assert "@njit" in module_source(rules, trace=False, compiled=True)
+    assert "_tell(" not in module_source(rules, trace=False)
+    assert "_tell(" in module_source(rules, trace=True)
+    assert "@njit" in core_source() and "_tell(" not in core_source()
 
 
 def _meddle(s: State, k: Int) -> None:

@@ -1,0 +1,130 @@
+"""Free policies in the compiled search: their rules are called back through the C interface of Python.
+
+The compiled core has only the address of a state; the rule gets the same memory as an indexable view.  What a
+rule raises can't pass through compiled code: it is kept, the search is told to stop, and it is raised afterwards.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from fuzzkv.contract.policy import Policy, Rule
+from fuzzkv.errors import UsageError
+from fuzzkv.machine import bulk
+from fuzzkv.machine.core import core_texts, rule_address
+from fuzzkv.machine.linker import write_out
+
+_Rule = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
+
+
+class RuleFault(UsageError):
+    """A policy's rule raised while it ran; ``policy`` is its name."""
+
+    policy = ""
+
+
+def fault(policy: str, error: BaseException) -> RuleFault:
+    """The error of a rule that raised (FKV037)."""
+    found = RuleFault(
+        code="FKV037",
+        value=policy,
+        reason=f"its rule fails: {type(error).__name__}: {error}",
+        cure="Mend the rule; 'fuzzkv accept' tries it alone.",
+    )
+    found.policy = policy
+    return found
+
+
+def _without_arguments(fresh: Callable[[], None]) -> Rule:
+    def rule(s: Any, k: int) -> None:
+        fresh()
+
+    return rule
+
+
+@lru_cache(maxsize=1)
+def _written() -> dict[Any, Callable[..., Any]]:
+    """The functions of the contract, and each as written-out Python: a few times faster to call."""
+    texts = core_texts()
+    space: dict[str, Any] = {}
+    exec(compile(write_out(texts.values(), trace=False), "<fuzzkv written out>", "exec"), space)
+    return {function: space[name] for name, function in texts.items()}
+
+
+class Rules:
+    """The rules of a policy set as a row of addresses (see ``machine.bulk``).
+
+    Keep it as long as the row is used: the callbacks live here.
+    """
+
+    def __init__(self, policies: Sequence[Policy], states: Sequence[Any]) -> None:
+        """``states`` are all the arrays of states, row by row, that a rule may be called for."""
+        self.policies = tuple(policies)
+        self.row: Any = np.zeros(bulk.RULES, dtype=np.int64)
+        self._raised: tuple[str, BaseException] | None = None
+        self._kept: list[Any] = []
+        self._views = {row.ctypes.data: memoryview(row) for array in states for row in array}
+        for k, policy in enumerate(self.policies):
+            if not policy.free:
+                self.row[k] = rule_address(policy.rule)
+                continue
+            self.row[k] = self._callback(policy.name, policy.rule)
+            fresh = getattr(policy.rule, "fresh", None)
+            if fresh is not None:
+                self.row[bulk.FRESH + k] = self._callback(policy.name, _without_arguments(fresh))
+                self.row[bulk.STATEFUL] = 1
+
+    @contextmanager
+    def running(self) -> Iterator[Any]:
+        """The row, for one call of the compiled core; afterwards what a rule raised is raised.
+
+        Meanwhile the modules of free rules have the contract's functions written out.
+        """
+        bound: list[tuple[dict[str, Any], str, Any]] = []
+        for policy in self.policies:
+            if policy.free:
+                call = policy.rule if inspect.isroutine(policy.rule) else type(policy.rule).__call__
+                space = getattr(call, "__globals__", {})
+                for name, value in list(space.items()):
+                    if isinstance(value, FunctionType) and value in _written():
+                        bound.append((space, name, value))
+                        space[name] = _written()[value]
+        try:
+            yield self.row
+        finally:
+            for space, name, value in bound:
+                space[name] = value
+        self._check()
+
+    def _callback(self, name: str, rule: Callable[[Any, int], None]) -> int:
+        views, row = self._views, self.row
+
+        def called(address: int, k: int) -> None:
+            if self._raised is None:
+                try:
+                    rule(views[address], k)
+                except BaseException as error:  # nothing may pass through compiled code
+                    self._raised = name, error
+                    row[bulk.HALT] = 1
+
+        kept = _Rule(called)
+        self._kept.append(kept)
+        return int(ctypes.cast(kept, ctypes.c_void_p).value or 0)
+
+    def _check(self) -> None:
+        if self._raised is None:
+            return
+        name, error = self._raised
+        self._raised = None
+        self.row[bulk.HALT] = 0
+        if not isinstance(error, Exception):
+            raise error
+        raise fault(name, error) from error
