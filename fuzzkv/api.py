@@ -11,8 +11,8 @@ from fuzzkv.contract import facts as _facts
 from fuzzkv.contract import vocabulary as _vocabulary
 from fuzzkv.contract.evidence import COPY_IN, COPY_OUT, Action, Evidence, Manifest
 from fuzzkv.contract.facts import *
-from fuzzkv.contract.index import cached_only
 from fuzzkv.contract.groups import kept_boundary
+from fuzzkv.contract.index import cached_only
 from fuzzkv.contract.layout import PRIMITIVES as _PRIMITIVES
 from fuzzkv.contract.policy import Policy, Rule
 from fuzzkv.contract.schedule import EXTRA

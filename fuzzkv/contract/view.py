@@ -56,7 +56,7 @@ def does(*names: str, **changes: Any) -> tuple[Action, ...]:
     if unknown:
         raise ValueError(f"{unknown[0]!r} is no action; there are {', '.join(sorted(ACTIONS))}")
     fields = {"reversibility": "exact", "authority_copy": "host", "recovery_p95": 0, "quality_budget": 0}
-    return tuple(Action(primitive=name, **{**fields, **changes}) for name in names)  # type: ignore[arg-type]
+    return tuple(Action(primitive=name, **{**fields, **changes}) for name in names)
 
 
 class Page:
