@@ -50,7 +50,7 @@ def dequeue(s: State, g: Bool, k: Int, frame: Int, queue: Int) -> Bool:
     can = and_(g, get(s, D_QUEUE, frame) > 0)
     guard(can)
     wrong = get(s, D_QUEUE, frame) != queue + 1
-    p = ite(get(s, D_PAGE, frame) >= 0, get(s, D_PAGE, frame), -1)
+    p = slot(get(s, D_PAGE, frame))
     ok = and_(can, hazard(s, can, wrong, C_ACCOUNTING, I11, k, p, P_DEQUEUE))
     for q in each(NQ):
         add_if(s, and_(ok, queue == q), Q_LEN, q, -1)

@@ -14,7 +14,7 @@ from fuzzkv.contract.facts import (
     waiting,
 )
 from fuzzkv.contract.frames import clear_scales, empty, reserve, share
-from fuzzkv.contract.identity import expect, key_of
+from fuzzkv.contract.identity import T_INDEX, T_TOKENS, expect, field, key_of
 from fuzzkv.contract.predicates import hazard
 from fuzzkv.contract.transfers import entry_of, free_entry
 from fuzzkv.contract.vocabulary import *
@@ -91,14 +91,16 @@ def expire(s: State, g: Bool, k: Int, x: Int, what: Int) -> Bool:
     guard(g)
     frame = slot(get(s, X_FRAME, x))
     can = and_(g, cached_only(s, x), get(s, D_REF, frame) <= 1)
-    ok = and_(can, hazard(s, can, not_(part(what, ENTRY)), C_INDEX, I8, k, -1, P_EXPIRE))
+    # Its session is over: the page is named by its place in the text.
+    p = ite(can, field(get(s, X_TAG, x), T_INDEX, T_TOKENS), 0)
+    ok = and_(can, hazard(s, can, not_(part(what, ENTRY)), C_INDEX, I8, k, p, P_EXPIRE))
     clean = and_(ok, part(what, ENTRY))
     remove(s, clean, x, part(what, SCALES))
     left = and_(ok, not_(part(what, ENTRY)))
     empty(s, left, frame)
     clear_scales(s, and_(left, part(what, SCALES)), frame)
     put_if(s, ok, F_ASKED, 0, 0)
-    done(s, ok, P_EXPIRE, k, -1, what)
+    done(s, ok, P_EXPIRE, k, p, what)
     return ok
 
 
