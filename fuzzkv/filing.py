@@ -98,7 +98,7 @@ class Filing:
         for witness in found:
             wanted.setdefault(witness.kind, []).append(witness)
         known = {*wanted, *besides}
-        chosen = [wanted[kind] for kind in sorted(wanted, key=_order) if not part_of_known(kind, known)]
+        chosen = [wanted[kind] for kind in sorted(wanted, key=order) if not part_of_known(kind, known)]
         for number, tries in enumerate(chosen, 1):
             done = next(filter(None, (self._shrunk(witness, thorough=True) for witness in tries)), None)
             if done is not None:
@@ -176,6 +176,7 @@ class Filing:
         self._early.clear()
 
 
-def _order(kind: Kind) -> tuple[int, int, int, str, str]:
+def order(kind: Kind) -> tuple[int, int, int, str, str]:
+    """Kinds in the order in which they are told: smaller sets first, then by set and invariant."""
     number = int(kind.invariant[1:])
     return kind.mask.bit_count(), kind.mask, number, kind.actor or "", kind.primitive

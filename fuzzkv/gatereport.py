@@ -16,7 +16,7 @@ from fuzzkv.casebook import Recipe
 from fuzzkv.contract.invariants import BY_ID
 from fuzzkv.errors import EXIT_CLEAN, EXIT_CONFLICT, EXIT_ENVIRONMENT, EXIT_INTERRUPTED
 from fuzzkv.explain import refusals
-from fuzzkv.filing import Filed
+from fuzzkv.filing import Filed, order
 
 if TYPE_CHECKING:
     from fuzzkv.gate import Gate
@@ -36,7 +36,8 @@ Row = dict[str, Any]
 def as_report(run: Gate, *, standing: bool, seconds: float) -> dict[str, Any]:
     """The report of a run; ``standing`` says whether the candidate has a kept acceptance on an engine."""
     sides = run.sides
-    failures = [_failure(run, done) for done in (run.filing.filed.values() if run.filing else ())]
+    filed = sorted(run.filing.filed.values(), key=lambda done: order(done.kind)) if run.filing else []
+    failures = [_failure(run, done) for done in filed]
     if run.fault or (run.alone is not None and run.alone.undeclared):
         reason = run.fault or (run.alone.reason if run.alone else "")
         failures.insert(0, _unnamed(sides.candidate.name, reason))

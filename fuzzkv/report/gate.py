@@ -89,7 +89,7 @@ def _failure(failure: Mapping[str, Any], width: int) -> list[RenderableType]:
         (failure["case_id"], "bold"),
         f" {who} {breaks} {failure['invariant']} {failure['name']} in {failure['events']} events",
     )
-    said = [failure["title"]] if failure["title"] else []
+    said = [failure["title"]] if len(failure["policies"]) > 1 else []
     if failure["clause"]:
         said.append(
             f"the contract would have refused it at event {failure['refused_at']} by the clause '{failure['clause']}'"

@@ -200,7 +200,10 @@ def test_junit_keeps_errors_apart_from_failures() -> None:
     )
     interrupted = outcomes(report("interrupted"))
     assert interrupted["mine + offload", "I18 quality-budget"] == "skipped"
-    assert interrupted["mine + offload", "I1 authority"] == "failure"
+    assert (
+        interrupted["mine + offload", "I1 authority"] == "failure"
+        and interrupted["mine", "I1 authority"] == ""
+    )
 
 
 def test_junit_names_an_unlisted_invariant_and_a_failure_without_one() -> None:
