@@ -159,6 +159,11 @@ class Page:
         return bool(facts.to_do(self._s, self.number))
 
     @property
+    def promised(self) -> bool:
+        """Whether some policy's quote stands on it: it says that the exact bytes can be had."""
+        return bool(facts.quoted(self._s, self.number))
+
+    @property
     def quoted(self) -> bool:
         """Whether this policy's own quote stands on it."""
         return bool(self._s[COLUMNS["QUOTE"] + self._k * NP + self.number])
