@@ -13,7 +13,29 @@ from functools import lru_cache
 from types import FunctionType, ModuleType
 from typing import Any
 
-from fuzzkv.contract import clauses, facts, layout, predicates, primitives, schedule, workload
+from fuzzkv.contract import (
+    accounting,
+    admission,
+    clauses,
+    copies,
+    facts,
+    frames,
+    generation,
+    groups,
+    identity,
+    index,
+    layout,
+    predicates,
+    primitives,
+    renewal,
+    rewind,
+    scales,
+    schedule,
+    sessions,
+    transfers,
+    warrants,
+    workload,
+)
 from fuzzkv.contract.layout import SIZE
 from fuzzkv.contract.policy import Policy, Rule
 from fuzzkv.contract.schedule import ACT, OPS
@@ -47,7 +69,27 @@ FUNCTIONS = (
 )
 """What is compiled behind the text, callees first."""
 _NJIT = "@njit(cache=True)\n"
-_TEXTS = (facts, clauses, predicates, primitives, workload)
+_TEXTS = (
+    facts,
+    identity,
+    clauses,
+    predicates,
+    copies,
+    frames,
+    transfers,
+    index,
+    primitives,
+    sessions,
+    admission,
+    generation,
+    groups,
+    rewind,
+    scales,
+    renewal,
+    accounting,
+    warrants,
+    workload,
+)
 """Modules whose functions a rule finds compiled in the core."""
 _RULE = """
 from numba import carray, cfunc, njit, types

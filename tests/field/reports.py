@@ -1,0 +1,9 @@
+"""All reports, in the order of the design's lists."""
+
+from __future__ import annotations
+
+from tests.field.report import Report
+from tests.field.vllm_48412 import REPORT as VLLM_48412
+
+REPORTS: tuple[Report, ...] = (VLLM_48412,)
+"""Thirteen public reports, then rows of the design."""
