@@ -41,7 +41,8 @@ from fuzzkv.events import (
     emit,
 )
 from fuzzkv.machine.callbacks import RuleFault
-from fuzzkv.machine.engine import BulkEngine, FoundClass
+from fuzzkv.machine.engine import BulkEngine
+from fuzzkv.machine.tally import FoundClass
 from fuzzkv.options import HuntOptions
 from fuzzkv.oracles.thresholds import default_thresholds
 from fuzzkv.oracles.verdict import Kind, part_of_known
