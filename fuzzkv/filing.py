@@ -56,7 +56,7 @@ def witnesses(engine: BulkEngine) -> Iterator[Witness]:
     """The kinds that a search has met so far, each with its best schedule."""
     for found in engine.classes:
         kind = Kind(found.mask, found.invariant, found.actor, found.primitive)
-        yield Witness(kind, engine.schedule(found.number).events, engine.config, engine.drawn, found.worse)
+        yield Witness(kind, found.events, engine.config, engine.drawn, found.worse)
 
 
 @dataclass

@@ -28,15 +28,12 @@ from fuzzkv.events import (
 )
 from fuzzkv.filing import Filing, Witness, witnesses
 from fuzzkv.gatereport import as_report
-from fuzzkv.hunt import ALONE, BUDGET, CHUNK, INTERACTIONS
+from fuzzkv.hunt import ALONE, BUDGET, CHUNK, FREE, interacted
 from fuzzkv.machine.engine import BulkEngine
 from fuzzkv.oracles.verdict import Kind, part_of_known
 from fuzzkv.policies.registry import installed
 from fuzzkv.sides import GateOptions, Sides, choose
 from fuzzkv.standin import Replay, replay_all
-
-SLOWER = 1000
-"""A search in plain Python looks at so many times fewer schedules."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +103,7 @@ class Gate:
         if not self.fault:
             self.engine = BulkEngine(self.sides.policies, Config())
             self.filing = Filing(self.engine, self.options.report_dir, self.options.seed, self.listeners)
-            looks = ALONE if self.engine.compiled else ALONE // 200
+            looks = ALONE // FREE if self.engine.free else ALONE
             self.alone = try_alone(self.engine, name, seed=self.options.seed, schedules=looks)
             if self.alone.failures:
                 alone = self.engine.again(seed=self.options.seed, only=1 << self.slot)
@@ -136,7 +133,7 @@ class Gate:
         """Search every set in turn, a chunk each, until the budget or the time is over."""
         assert self.engine is not None
         options, sets = self.options, self.sets
-        scale = 1 if self.engine.compiled else SLOWER
+        scale = FREE if self.engine.free else 1
         chunk = max(1, CHUNK // scale)
         whole = options.max_examples or (BUDGET // scale if options.max_time is None else 0)
         self.budget = max(1, whole // len(sets)) if whole else 0
@@ -169,7 +166,7 @@ class Gate:
     def met(self, mask: int) -> bool:
         """Whether the policies of a set touched each other in its search."""
         engine = self.searched.get(mask)
-        return engine is not None and any(list(engine.goals.values())[INTERACTIONS])
+        return engine is not None and interacted(engine.goals)
 
     def fails(self, replay: Replay) -> bool:
         """Whether a replayed case fails by the candidate's doing, which then is among what was filed."""

@@ -102,12 +102,11 @@ def parse_report(text: str) -> tuple[str, Path]:
 
 def listeners_for(wanted: Sequence[tuple[str, Path]], stack: ExitStack) -> list[Listener]:
     """A listener for each report; ``stack`` closes what stays open."""
-    from fuzzkv.contract.invariants import BY_ID, checked
     from fuzzkv.report.junit import junit_bytes
     from fuzzkv.report.ndjson import NdjsonReport
     from fuzzkv.report.written import WrittenReport, json_bytes
 
-    names = {ident: BY_ID[ident].name for ident in checked()}
+    names = invariant_names()
 
     def junit(found: Mapping[str, object]) -> bytes:
         return junit_bytes(found, names)
