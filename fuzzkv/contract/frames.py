@@ -16,6 +16,8 @@ def take(s: State, g: Bool, p: Int, frame: Int, tag: Int, precision: Int) -> Non
     put_if(s, g, D_FILL, frame, 1)
     put_if(s, g, D_REF, frame, 1)
     put_if(s, g, D_DMA, frame, 0)
+    # A payload that is written anew isn't coded; scales that stood beside the old one still stand.
+    put_if(s, g, D_CODED, frame, 0)
 
 
 def reserve(s: State, g: Bool, p: Int, frame: Int) -> None:
@@ -27,6 +29,7 @@ def reserve(s: State, g: Bool, p: Int, frame: Int) -> None:
     put_if(s, g, D_TAG, frame, 0)
     put_if(s, g, D_PREC, frame, EXACT)
     put_if(s, g, D_REF, frame, 1)
+    put_if(s, g, D_CODED, frame, 0)
 
 
 def share(s: State, g: Bool, p: Int, frame: Int) -> None:
