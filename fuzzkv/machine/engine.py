@@ -79,7 +79,7 @@ class BulkEngine:
         self._witness = _numbers(bulk.MAX_CLASSES, MAX_EVENTS, 3)
         self._totals, self._refused, self._goals = _numbers(6), _numbers(NCLAUSE), _numbers(NGOAL)
         self._pool, self._lengths = _numbers(novelty.POOL, MAX_EVENTS, 3), _numbers(novelty.POOL)
-        self._bits, self._memory = _numbers(novelty.BITS), _numbers(novelty.MEMORY)
+        self._bits, self._memory = np.zeros(novelty.BITS, dtype=np.uint8), _numbers(novelty.MEMORY)
         self._rows, self._causes = _numbers(4 * MAX_EVENTS, 3), _numbers(NINV)
         self._after = np.array(afterwards(slots), dtype=np.int64)
         self._known = 0
