@@ -85,11 +85,14 @@ class BulkEngine:
         self._known = 0
         self.drawn = 0
 
-    def again(self, *, seed: int, only: int = 0, enforce: bool | None = None) -> BulkEngine:
-        """The same compiled set with nothing searched yet: another seed, one fixed mask, the contract on or
-        off.
+    def again(
+        self, *, seed: int, only: int = 0, enforce: bool | None = None, strength: int | None = None
+    ) -> BulkEngine:
+        """The same set with nothing searched yet: another seed, one fixed mask, the contract on or off, plans
+        of another strength.
         """
         other = copy.copy(self)
+        other.strength = self.strength if strength is None else strength
         other.enforce = self.enforce if enforce is None else enforce
         other._reset(seed, only)
         return other
