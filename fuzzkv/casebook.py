@@ -103,6 +103,8 @@ def label_of(names: Sequence[str], finding: Finding) -> str:
 def title_of(names: Sequence[str], finding: Finding) -> str:
     """One line that says what happened."""
     kind = finding.kind
+    if len(names) == 1:
+        return f"{names[0]} alone breaks {BY_ID[kind.invariant].name}"
     others = " and ".join(name for name in names if name != kind.actor)
     what = _WHAT.get(kind.primitive, kind.primitive)
     return f"{kind.actor or ' and '.join(names)} {what} {_BROKEN.get(kind.invariant, '').format(other=others)}".strip()

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 
 SCHEMA_VERSION: Final = 1
 
-Phase = Literal["accept", "search", "shrink", "confirm", "file"]
+Phase = Literal["accept", "replay", "search", "shrink", "confirm", "file"]
 Outcome = Literal["clean", "conflict", "vacuous", "interrupted", "failed"]
 
 
@@ -212,6 +212,26 @@ class HuntFinished(Event):
     refused: Mapping[str, int] = field(default_factory=dict)
     text: str = ""
     flags: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GateStarted(Event):
+    """A gate begins: ``replaced`` are policies of the candidate's own kind, in whose place it stands."""
+
+    candidate: str
+    against: tuple[str, ...]
+    replaced: tuple[str, ...]
+    seed: int
+    schema_version: int = SCHEMA_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class GateFinished(Event):
+    """The end of a gate, after Ctrl-C too: ``report`` is the whole report (see :mod:`fuzzkv.gatereport`)."""
+
+    outcome: str
+    exit_code: int
+    report: Mapping[str, Any]
 
 
 def emit(listeners: Iterable[Listener], event: Event) -> None:

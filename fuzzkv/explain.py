@@ -137,7 +137,7 @@ def explain(case: Mapping[str, Any], policies: Sequence[Policy] = ()) -> str:
     latency = invariant.oracle == "latency"
     names = {violation.page: "p"}
     lines = [
-        f"{case['id']}: {' and '.join(full.policies)} break {invariant.id} ({invariant.name}) together.",
+        f"{case['id']}: {_breaks(full.policies, f'{invariant.id} ({invariant.name})')}.",
         "",
         f"Let p be {_page(violation.page)}. Then:",
     ]
@@ -159,6 +159,12 @@ def explain(case: Mapping[str, Any], policies: Sequence[Policy] = ()) -> str:
     ]
     lines += ["", *_refused(recipe, violation)]
     return "\n".join(lines)
+
+
+def _breaks(policies: Sequence[str], what: str) -> str:
+    if len(policies) == 1:
+        return f"{policies[0]} breaks {what} alone"
+    return f"{' and '.join(policies)} break {what} together"
 
 
 def _because(records: Sequence[Record], seen: Mapping[int, int], violation: Violation) -> list[str]:

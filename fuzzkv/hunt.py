@@ -7,7 +7,7 @@ cases as they come.
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -62,8 +62,14 @@ ALONE = 100_000
 CHUNK = 50_000
 FREE = 20
 """A set with a free policy, which is called back in Python, is searched this many times shorter."""
-INTERACTIONS = slice(2, 7)
+INTERACTIONS = (2, 3, 4, 5, 6, 8)
 """Goals of which a hunt of several policies must reach one: two policies touched each other."""
+
+
+def interacted(goals: Mapping[str, int]) -> bool:
+    """Whether the policies of a search touched each other."""
+    reached = list(goals.values())
+    return any(reached[goal] for goal in INTERACTIONS)
 
 
 @dataclass(frozen=True)
@@ -322,9 +328,7 @@ class _Hunt:
             if shrunk is None or shrunk[1].consequence:
                 continue
             self.tell(
-                ShrinkStep(
-                    self._names(found.mask), found.invariant, len(found.events), len(shrunk[0]), step
-                )
+                ShrinkStep(self._names(found.mask), found.invariant, len(found.events), len(shrunk[0]), step)
             )
             chosen, small = narrowed(policies, found.mask, shrunk[0])
             case = make_case(
@@ -412,7 +416,7 @@ class _Hunt:
             text = f"{' and '.join(self.idle)} never acted: this hunt shows nothing about it."
             return "vacuous", EXIT_ENVIRONMENT, text
         if engine is not None and len(engine.names) > 1:
-            met = any(list(self.tally.goals.values())[INTERACTIONS]) or bool(self.tally.refused)
+            met = interacted(self.tally.goals) or bool(self.tally.refused)
             if not met:
                 text = "The policies never touched each other: this hunt shows nothing."
                 return "vacuous", EXIT_ENVIRONMENT, text

@@ -40,13 +40,13 @@ class HuntOptions:
     report_dir: Path | None = None
 
 
-def parse_policies(text: str) -> tuple[str, ...]:
+def parse_policies(text: str, option: str = "--policies") -> tuple[str, ...]:
     """``"offload, quant"`` to ``("offload", "quant")``. FKV002 for an empty list or a name given twice."""
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     if not names:
         raise UsageError(
             code="FKV002",
-            value=f"--policies {text!r}",
+            value=f"{option} {text!r}",
             reason="it names no policy",
             cure="Give at least one, such as offload,quant,evict.",
         )
@@ -54,7 +54,7 @@ def parse_policies(text: str) -> tuple[str, ...]:
         if names.count(name) > 1:
             raise UsageError(
                 code="FKV002",
-                value=f"--policies {text!r}",
+                value=f"{option} {text!r}",
                 reason=f"{name!r} is named twice",
                 cure="Name each policy once.",
             )

@@ -91,7 +91,7 @@ def search_together(task: Task, workers: int, total: int, chunk: int) -> Generat
     try:
         for worker in range(workers):
             ours, theirs = context.Pipe()
-            process = context.Process(target=_work, args=(theirs, task, worker), daemon=True)
+            process: BaseProcess = context.Process(target=_work, args=(theirs, task, worker), daemon=True)
             process.start()
             theirs.close()
             pipes.append(ours)

@@ -24,9 +24,7 @@ STOP_RISK = "Stop once a new kind is less likely than this."
 )
 @click.option("--max-examples", type=click.IntRange(1), default=None, help="Schedules to search.")
 @click.option("--max-time", default=None, help="Time to search: 90, 90s, 10m or 1h.")
-@click.option(
-    "--workers", default="1", show_default=True, help="Processes that search, or auto: one a core."
-)
+@click.option("--workers", default="1", show_default=True, help="Processes that search, or auto: one a core.")
 @click.option("--strength", type=click.Choice(["2", "3"]), default="2", show_default=True, help=STRENGTH)
 @click.option("--stop-risk", type=click.FloatRange(0, 1, min_open=True), default=None, help=STOP_RISK)
 @click.option("--contract", type=click.Choice(["observe", "enforce"]), default="observe", show_default=True)

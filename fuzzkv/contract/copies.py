@@ -10,6 +10,9 @@ def done(s: State, g: Bool, primitive: Int, k: Int, p: Int, detail: Int) -> None
     """Count a primitive that ran and tell it to the history."""
     add_if(s, g, PRIMS, 0, 1)
     add_if(s, and_(g, k >= 0), ACTED, slot(k) * NPRIM + primitive, 1)
+    on = and_(g, k >= 0, p >= 0)
+    add_if(s, and_(on, get(s, TOUCHED, slot(p)) != k + 1, get(s, TOUCHED, slot(p)) > 0), GOAL, 8, 1)
+    put_if(s, on, TOUCHED, slot(p), k + 1)
     note(s, g, primitive, k, p, detail)
 
 

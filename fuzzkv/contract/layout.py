@@ -33,7 +33,7 @@ NPRIM = 72
 """Primitives, at most."""
 NCLAUSE = 16
 """Clauses of the contract, at most."""
-NGOAL = 8
+NGOAL = 12
 """Goals that a hunt must reach, at most."""
 
 FREE = -1
@@ -178,6 +178,7 @@ _COLUMNS: tuple[tuple[str, int], ...] = (
     ("R_NEXT", NR),
     ("R_TODO", NR),
     ("DEFER", 1),
+    ("TOUCHED", NP),
     ("D_REF", ND),
     ("D_DMA", ND),
     ("H_PIN", NH),
@@ -378,6 +379,7 @@ GOALS: tuple[str, ...] = (
     "two policies' copies were in flight at once",
     "losses of two policies were charged to one request",
     "the host tier was full when a policy wanted a frame",
+    "a policy acted on a page that another had acted on",
 )
 """Interactions that a hunt has to reach at least once, or it reports itself as vacuous."""
 

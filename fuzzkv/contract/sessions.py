@@ -59,6 +59,7 @@ def open_session(s: State, g: Bool, r: Int, n: Int, computed: Bool, primitive: i
         put_if(s, mine, CERT, p, 0)
         put_if(s, mine, WANT, p, tag + i)
         put_if(s, mine, TODO, p, ite(computed, 0, 1))
+        put_if(s, mine, TOUCHED, p, 0)
         # Checkpoints of other groups belong to the text.
         put_if(s, and_(mine, not_(same)), CKPT, p, 0)
         f = free_device_frame(s)
@@ -88,6 +89,7 @@ def open_page(s: State, g: Bool, p: Int, frame: Int) -> None:
     put_if(s, g, TODO, p, 0)
     put_if(s, g, CERT, p, 0)
     put_if(s, g, CKPT, p, 0)
+    put_if(s, g, TOUCHED, p, 0)
     for k in each(NK):
         put_if(s, g, QUOTE, k * NP + p, 0)
         put_if(s, g, MARK, k * NP + p, 0)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar
+from types import FunctionType
+from typing import Any, ClassVar, SupportsIndex
 
 from fuzzkv.contract import (
     accounting,
@@ -20,7 +21,24 @@ from fuzzkv.contract import (
     warrants,
 )
 from fuzzkv.contract.evidence import Action, Evidence, Manifest
-from fuzzkv.contract.layout import ACTIONS, COLUMNS, ND, NH, NP, NPARAM, NR, PAGES, PRIMITIVES, SAID
+from fuzzkv.contract.layout import (
+    ACTIONS,
+    ALL_PARTS,
+    COLUMNS,
+    ENTRY,
+    KEY_ALL,
+    ND,
+    NH,
+    NP,
+    NPARAM,
+    NR,
+    PAGES,
+    PAYLOAD,
+    PRIMITIVES,
+    SAID,
+    SCALES,
+)
+from fuzzkv.contract.policy import Policy
 
 _ROOMS = (
     primitives,
@@ -36,7 +54,7 @@ _ROOMS = (
     warrants,
 )
 
-DOES: Mapping[str, Callable[..., bool]] = {
+DOES: dict[str, FunctionType] = {
     name: getattr(room, name)
     for name in PRIMITIVES
     if name in ACTIONS | SAID
@@ -44,6 +62,19 @@ DOES: Mapping[str, Callable[..., bool]] = {
     if getattr(getattr(room, name, None), "__module__", "") == room.__name__
 }
 """Everything that a policy can do: the primitives by name, each ``f(state, guard, slot, ...)``."""
+
+
+USUAL: Mapping[str, int] = {
+    "final": 0,
+    "covers": KEY_ALL,
+    "parts": ALL_PARTS,
+    "what": PAYLOAD + SCALES + ENTRY,
+    "early": 0,
+    "lease": 0,
+    "own_tail": 1,
+    "scheme": 0,
+}
+"""What an argument of a primitive is unless a policy in ordinary Python says otherwise: the careful choice."""
 
 
 def does(*names: str, **changes: Any) -> tuple[Action, ...]:
@@ -128,6 +159,11 @@ class Page:
         return bool(facts.to_do(self._s, self.number))
 
     @property
+    def promised(self) -> bool:
+        """Whether some policy's quote stands on it: it says that the exact bytes can be had."""
+        return bool(facts.quoted(self._s, self.number))
+
+    @property
     def quoted(self) -> bool:
         """Whether this policy's own quote stands on it."""
         return bool(self._s[COLUMNS["QUOTE"] + self._k * NP + self.number])
@@ -183,7 +219,17 @@ class Cache:
         act = DOES.get(name)
         if act is None:
             raise AttributeError(f"a policy has no {name!r}; it can do {', '.join(sorted(DOES))}")
-        return lambda *arguments: bool(act(self.state, True, self.slot, *(int(a) for a in arguments)))
+
+        def acting(*arguments: SupportsIndex, **named: SupportsIndex) -> bool:
+            numbers = [a.__index__() for a in arguments]
+            for word in act.__code__.co_varnames[3 + len(numbers) : act.__code__.co_argcount]:
+                numbers.append(named.pop(word, USUAL.get(word, -1)).__index__())
+            if named or len(numbers) + 3 != act.__code__.co_argcount or -1 in numbers:
+                wanted = ", ".join(act.__code__.co_varnames[3 : act.__code__.co_argcount])
+                raise TypeError(f"{name} takes ({wanted})")
+            return bool(act(self.state, True, self.slot, *numbers))
+
+        return acting
 
     def at(self, column: str, place: int = 0) -> int:
         """The number at a place of a column of the state (``contract.layout`` has their names)."""
@@ -250,10 +296,12 @@ class Custom:
     """A policy in ordinary Python: a subclass says what it is and writes ``act``.
 
     ``kind``, ``actions`` (see ``does``), ``evidence``, ``source`` and ``fidelity`` make its manifest;
-    ``parameters`` and ``workload`` are those of ``Policy``.  It keeps nothing in itself: setting an attribute
+    ``parameters``, ``workload`` and ``version`` are those of ``Policy``; ``name`` is the class's own name if
+    it is empty.  It keeps nothing in itself: setting an attribute
     in ``act`` raises ``AttributeError``.
     """
 
+    name: ClassVar[str] = ""
     kind: ClassVar[str] = ""
     actions: ClassVar[tuple[Action, ...]] = ()
     evidence: ClassVar[Evidence] = Evidence(
@@ -277,12 +325,28 @@ class Custom:
         raise AttributeError(f"a policy keeps {name!r} in page.mark or cache.note, not in itself")
 
     @classmethod
-    def manifest(cls) -> Manifest:
-        """What it declares."""
-        return Manifest(
-            kind=cls.kind,
-            actions=cls.actions,
-            evidence=cls.evidence,
-            source=cls.source,
-            fidelity=cls.fidelity,
+    def as_policy(cls) -> Policy:
+        """The policy that the machine runs."""
+        acting = cls()
+        parameters = dict(cls.parameters)
+
+        def rule(s: Any, k: int) -> None:
+            acting.act(Cache(s, k, parameters))
+
+        # Its source, and so its digest, is the class's.
+        rule.__wrapped__ = cls  # type: ignore[attr-defined]
+        return Policy(
+            name=cls.name or cls.__name__,
+            version=cls.version,
+            parameters=parameters,
+            rule=rule,
+            free=True,
+            workload=cls.workload,
+            manifest=Manifest(
+                kind=cls.kind,
+                actions=cls.actions,
+                evidence=cls.evidence,
+                source=cls.source,
+                fidelity=cls.fidelity,
+            ),
         )

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from fuzzkv.contract.policy import Policy, Rule
+from fuzzkv.contract.view import DOES
 from fuzzkv.errors import UsageError
 from fuzzkv.machine import bulk
 from fuzzkv.machine.core import core_texts, rule_address
@@ -67,6 +68,9 @@ def _bindings(policies: Sequence[Policy]) -> list[tuple[dict[str, Any], str, Any
         return []
     calls = [rule if inspect.isroutine(rule) else type(rule).__call__ for rule in free]
     spaces = [getattr(call, "__globals__", {}) for call in calls]
+    spaces += [
+        vars(sys.modules[rule.__wrapped__.__module__]) for rule in free if hasattr(rule, "__wrapped__")
+    ]
     spaces += [vars(sys.modules[name]) for name in {text.__module__ for text in _written()}]
     spaces.append(DOES)
     unique = {id(space): space for space in spaces}
