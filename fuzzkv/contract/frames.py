@@ -52,6 +52,8 @@ def empty(s: State, g: Bool, frame: Int) -> None:
     put_if(s, g, D_TAG, frame, 0)
     put_if(s, g, D_FILL, frame, 0)
     put_if(s, g, D_REF, frame, 0)
+    # The next owner's payload isn't encoded, whatever scales still stand beside it.
+    put_if(s, g, D_CODED, frame, 0)
 
 
 def clear_scales(s: State, g: Bool, frame: Int) -> None:
