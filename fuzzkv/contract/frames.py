@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fuzzkv.contract.facts import slot
+from fuzzkv.contract.facts import in_flight_on_device, slot
 from fuzzkv.contract.vocabulary import *
 
 
@@ -80,10 +80,15 @@ def let_go(s: State, g: Bool, p: Int) -> None:
 
 
 def pass_fence(s: State, g: Bool) -> None:
-    """A device step has ended: frames whose free was deferred are free now."""
-    guard(and_(g, get(s, DEFER, 0) == 1))
+    """A device step has ended: frames whose free was deferred are free now, but for those that something in
+    flight still reads or writes.
+    """
+    fenced = and_(g, get(s, DEFER, 0) == 1)
+    guard(fenced)
     for f in each(ND):
-        put_if(s, and_(g, get(s, DEFER, 0) == 1, get(s, D_PAGE, f) == PENDING), D_PAGE, f, FREE)
+        skip(get(s, D_PAGE, f) == PENDING)
+        passed = and_(get(s, D_PAGE, f) == PENDING, not_(in_flight_on_device(s, f)))
+        put_if(s, and_(fenced, passed), D_PAGE, f, FREE)
 
 
 def free_or_pending(s: State) -> Int:
