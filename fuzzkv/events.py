@@ -5,7 +5,7 @@ event. Events are frozen, hold plain data only, and :meth:`Event.as_dict` gives 
 the class name under ``"event"``, then the fields, with floats as decimal strings.
 
 Order of a hunt: ``HuntStarted``, then per phase ``PhaseStarted`` and any number of ``Progress``;
-``AcceptanceDone`` once a policy; ``ConflictFound``, ``ShrinkStep``, ``ConfirmProgress``, ``Confirmed`` and
+``AcceptanceDone`` once a policy; ``SearchDone`` after the search; ``ConflictFound``, ``ShrinkStep``, ``ConfirmProgress``, ``Confirmed`` and
 ``CaseFiled`` as they come; ``WarningRaised`` at any time; last always ``HuntFinished``, after Ctrl-C too.
 """
 
@@ -103,6 +103,30 @@ class ConflictFound(Event):
     events: int
     schedules: int = 0
     label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchDone(Event):
+    """The search ended: how many schedules, by how many workers, how many of the ``combinations`` of levels of
+    ``strength`` factors were drawn, how many transitions between abstract states were met.
+
+    ``risk`` is the chance that the next schedule shows a new class of failure, ``bound`` its upper 95 % limit
+    (Good-Turing: ``singletons`` classes were seen in one of ``independent`` schedules); ``early`` says that the
+    bound ended the search.
+    """
+
+    schedules: int
+    workers: int
+    strength: int
+    covered: int
+    combinations: int
+    states: int
+    classes: int
+    singletons: int
+    independent: int
+    risk: float
+    bound: float
+    early: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from functools import lru_cache
+from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -43,7 +44,7 @@ from fuzzkv.machine import bulk, drawing, novelty
 from fuzzkv.machine.linker import span, unique_name, write_out
 from fuzzkv.machine.plans import enabled
 from fuzzkv.machine.readers import EVENTS, python_apply, text_of
-from fuzzkv.machine.store import load_compiled
+from fuzzkv.machine.store import load_compiled, load_known
 
 FUNCTIONS = (
     drawing.mix,
@@ -158,7 +159,10 @@ def core_source() -> str:
 @lru_cache(maxsize=1)
 def core() -> ModuleType:
     """The compiled core (half a minute the first time, then from the cache)."""
-    return load_compiled(core_source(), "core")
+    # Written out from these files, which takes half a second itself.
+    folders = (Path(str(layout.__file__)).parent, Path(__file__).parent)
+    files = sorted(path for folder in folders for path in folder.glob("*.py"))
+    return load_known("".join(path.read_text() for path in files), "core", core_source)
 
 
 @lru_cache(maxsize=256)

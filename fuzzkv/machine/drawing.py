@@ -12,12 +12,24 @@ from typing import Any
 import numpy as np
 
 from fuzzkv.contract.layout import NR, PAGES
-from fuzzkv.contract.schedule import ACT, ARRIVE, FADE, LATE, OPS, STEP, TICK
+from fuzzkv.contract.schedule import (
+    ACT,
+    ARRIVE,
+    FADE,
+    FINISH,
+    GROW,
+    LATE,
+    OPS,
+    PRESSURE,
+    QUEUE,
+    STEP,
+    TEXT,
+    TICK,
+)
 
 MAX_EVENTS = 64
 """Longest schedule of the bulk search."""
 NOPS = len(OPS)
-QUEUE, GROW, PRESSURE = (OPS.index(op) if op in OPS else -1 for op in ("queue", "grow", "pressure"))
 SET, WAY, SIZES, FRAMES, KINDS = range(5)
 """Factors of a plan: the set, the way, session sizes, pressure on the pools, and from ``KINDS`` on each event."""
 NFACTORS = KINDS + NOPS
@@ -149,23 +161,17 @@ def draw(
             j = x % (i + 1)
             order[i] = order[j]
             order[j] = i
+    alive = 0
     e = 0
-    if PRESSURE >= 0 and chosen[FRAMES] > 0:
-        # The device's pool is tight, the host's, or both.
+    if chosen[FRAMES] > 0:
+        # It takes frames of the device's pool, of the host's, or of both.
         x = mix(x)
         events[0, 0] = PRESSURE
-        events[0, 1] = odds[PRESSURE, HIGH_A]
-        events[0, 2] = odds[PRESSURE, HIGH_B]
-        if chosen[FRAMES] != 2:
-            events[0, 1] = odds[PRESSURE, LOW_A] + x % (
-                1 + (odds[PRESSURE, HIGH_A] - odds[PRESSURE, LOW_A]) // 3
-            )
-        if chosen[FRAMES] != 1:
-            low = odds[PRESSURE, LOW_B]
-            events[0, 2] = low + (x // 64) % (1 + (odds[PRESSURE, HIGH_B] - low) // 3)
+        events[0, 1] = 0 if chosen[FRAMES] == 2 else 1 + below(x, odds[PRESSURE, HIGH_A])
+        events[0, 2] = 0 if chosen[FRAMES] == 1 else 1 + (x & 0xFFFF) % odds[PRESSURE, HIGH_B]
         e = 1
     first = e
-    grows = GROW >= 0 and odds[GROW, WEIGHT] > 0 and chosen[KINDS + GROW] > 0
+    grows = odds[GROW, WEIGHT] > 0 and chosen[KINDS + GROW] > 0
     while e < length:
         x = mix(x)
         y = mix(x)
@@ -183,6 +189,17 @@ def draw(
                 actor = order[1]
             op, a, b = of_actor(x % 1024, y, actor, wheel, odds, big, favourite)
         x = y
+        if op == ARRIVE or op == QUEUE:
+            alive |= 1 << a
+        elif odds[op, OWNER] == 1 and op != TEXT and alive >> a & 1 == 0:
+            # Nothing happens to a session that isn't there: take the other one, or open this one.
+            if alive == 0 or y % 8 == 0:
+                op, b = ARRIVE, big
+                alive |= 1 << a
+            else:
+                a = NR - 1 - a
+        if op == FINISH:
+            alive &= ~(1 << a)
         events[e, 0] = op
         events[e, 1] = a
         events[e, 2] = b

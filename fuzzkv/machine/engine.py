@@ -79,17 +79,20 @@ class BulkEngine:
         self._witness = _numbers(bulk.MAX_CLASSES, MAX_EVENTS, 3)
         self._totals, self._refused, self._goals = _numbers(6), _numbers(NCLAUSE), _numbers(NGOAL)
         self._pool, self._lengths = _numbers(novelty.POOL, MAX_EVENTS, 3), _numbers(novelty.POOL)
-        self._bits, self._memory = _numbers(novelty.BITS), _numbers(novelty.MEMORY)
+        self._bits, self._memory = np.zeros(novelty.BITS, dtype=np.uint8), _numbers(novelty.MEMORY)
         self._rows, self._causes = _numbers(4 * MAX_EVENTS, 3), _numbers(NINV)
         self._after = np.array(afterwards(slots), dtype=np.int64)
         self._known = 0
         self.drawn = 0
 
-    def again(self, *, seed: int, only: int = 0, enforce: bool | None = None) -> BulkEngine:
-        """The same compiled set with nothing searched yet: another seed, one fixed mask, the contract on or
-        off.
+    def again(
+        self, *, seed: int, only: int = 0, enforce: bool | None = None, strength: int | None = None
+    ) -> BulkEngine:
+        """The same set with nothing searched yet: another seed, one fixed mask, the contract on or off, plans
+        of another strength.
         """
         other = copy.copy(self)
+        other.strength = self.strength if strength is None else strength
         other.enforce = self.enforce if enforce is None else enforce
         other._reset(seed, only)
         return other

@@ -12,7 +12,7 @@ from fuzzkv.contract.layout import COLUMNS, FREE, ND, NH, NK, NP
 from fuzzkv.contract.schedule import ACT
 from fuzzkv.machine.drawing import mix
 
-BITS = 1 << 16
+BITS = 1 << 20
 """Size of the map."""
 POOL = 256
 """Most schedules that are kept."""

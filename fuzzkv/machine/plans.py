@@ -15,16 +15,31 @@ from typing import Any
 import numpy as np
 
 from fuzzkv.contract.policy import Policy
-from fuzzkv.contract.schedule import ACT, BOUNDS, OPS, STEP, Event
+from fuzzkv.contract.schedule import (
+    ABORT,
+    ACT,
+    ARRIVE,
+    BOUNDS,
+    EXTRA,
+    FADE,
+    FINISH,
+    GROW,
+    OPS,
+    PAUSE,
+    PRESSURE,
+    QUEUE,
+    STEP,
+    TEXT,
+    TICK,
+    VERIFY,
+    Event,
+)
 from fuzzkv.errors import UsageError, did_you_mean
 from fuzzkv.machine import drawing
 
-BASE = 8
-"""Events that are always drawn; the others only if a policy names them."""
-_WEIGHTS = {"tick": 2, "arrive": 2, "step": 8, "act": 12, "fade": 2, "queue": 2}
-_OF_SESSION = frozenset(
-    {"arrive", "step", "fade", "finish", "queue", "text", "grow", "fork", "abort", "verify"}
-)
+_WEIGHTS = {TICK: 2, ARRIVE: 2, STEP: 8, ACT: 12, FADE: 2, QUEUE: 2, GROW: 4}
+OF_SESSION = frozenset({ARRIVE, STEP, FADE, FINISH, QUEUE, TEXT, GROW, VERIFY, ABORT, PAUSE})
+"""Events whose ``a`` is a session."""
 PRESSURES = 4
 """Levels of pressure: none, a tight device pool, a tight host pool, both."""
 
@@ -34,26 +49,25 @@ def enabled(policies: Sequence[Policy]) -> tuple[int, ...]:
     named = set()
     for policy in policies:
         for name in policy.workload:
-            if name not in OPS:
+            if name not in EXTRA:
                 raise UsageError(
                     code="FKV034",
                     value=f"{policy.name}: {name!r}",
                     reason="is no event that can be drawn",
-                    cure=did_you_mean(name, OPS[BASE:] or OPS),
+                    cure=did_you_mean(name, EXTRA),
                 )
             named.add(OPS.index(name))
-    return tuple(op for op in range(len(OPS)) if op < BASE or op in named)
+    return tuple(op for op in range(len(OPS)) if OPS[op] not in EXTRA or op in named)
 
 
 def odds_of(policies: Sequence[Policy]) -> Any:
     """The table of events: weight (0: not drawn), bounds of ``a`` and ``b``, owner."""
     table = np.zeros((len(OPS), 6), dtype=np.int64)
     for op in enabled(policies):
-        name = OPS[op]
         low_a, high_a, low_b, high_b = BOUNDS[op]
-        owner = 2 if op == ACT else int(name in _OF_SESSION)
+        owner = 2 if op == ACT else int(op in OF_SESSION)
         # Pressure comes once, at the start.
-        weight = 0 if name == "pressure" else _WEIGHTS.get(name, 1)
+        weight = 0 if op == PRESSURE else _WEIGHTS.get(op, 1)
         table[op] = (weight, low_a, len(policies) - 1 if op == ACT else high_a, low_b, high_b, owner)
     return table
 
@@ -73,9 +87,9 @@ def levels_of(policies: Sequence[Policy], masks: Sequence[int]) -> tuple[int, ..
     levels[drawing.SET] = len(masks)
     levels[drawing.WAY] = drawing.WAYS
     levels[drawing.SIZES] = 2
-    levels[drawing.FRAMES] = PRESSURES if "pressure" in (OPS[op] for op in codes) else 1
+    levels[drawing.FRAMES] = PRESSURES if PRESSURE in codes else 1
     for op in codes:
-        if op not in (ACT, STEP) and OPS[op] != "pressure":
+        if op not in (ACT, STEP, PRESSURE):
             levels[drawing.KINDS + op] = 3
     return tuple(levels)
 

@@ -142,6 +142,10 @@ class ConsoleReport:
         left = "" if event.passed else self._left_out
         self._say(Text.assemble(f"  {event.policy} ", word, f", {event.schedules:,} schedules{reason}{left}"))
 
+    def _on_SearchDone(self, event: ev.SearchDone) -> None:
+        for line in search_lines(event):
+            self._say(f"  {line}")
+
     def _on_ConflictFound(self, event: ev.ConflictFound) -> None:
         label = f" [{event.label}]" if event.label else ""
         name = self.names.get(event.invariant, "")
@@ -232,6 +236,20 @@ def progress_text(event: ev.Progress) -> str:
     if event.cases or event.classes:
         parts.append(f"{event.cases:,} failing in {event.classes} kind{'s' if event.classes != 1 else ''}")
     return ", ".join(parts)
+
+
+def search_lines(event: ev.SearchDone) -> list[str]:
+    """What the search reached, and how likely a longer one is to show something new."""
+    word = {2: "pairs", 3: "triples"}[event.strength]
+    by = f" by {event.workers} workers" if event.workers > 1 else ""
+    ended = ", ended by --stop-risk" if event.early else ""
+    risk = f"{event.risk:.2g}" if event.risk else "0"
+    return [
+        f"{event.schedules:,} schedules{by}{ended}; {word} of levels {event.covered:,} of {event.combinations:,}; "
+        f"{event.states:,} transitions between abstract states",
+        f"residual risk: the next schedule shows a new kind of failure with probability {risk} "
+        f"(95 %: below {event.bound:.2g}; {event.singletons} of {event.classes} kinds were seen once)",
+    ]
 
 
 def arm_text(event: ev.ConfirmProgress) -> str:
