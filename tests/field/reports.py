@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.field.report import Report
+from tests.field.sglang_27631 import REPORT as SGLANG_27631
 from tests.field.sglang_31427 import REPORT as SGLANG_31427
 from tests.field.vllm_45357 import REPORT as VLLM_45357
 from tests.field.vllm_48412 import REPORT as VLLM_48412
@@ -13,5 +14,6 @@ REPORTS: tuple[Report, ...] = (
     VLLM_50702,
     VLLM_45357,
     SGLANG_31427,
+    SGLANG_27631,
 )
 """Thirteen public reports, then rows of the design."""
