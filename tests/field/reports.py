@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from tests.field.report import Report
+from tests.field.sglang_27631 import REPORT as SGLANG_27631
+from tests.field.sglang_31427 import REPORT as SGLANG_31427
 from tests.field.vllm_45357 import REPORT as VLLM_45357
 from tests.field.vllm_48412 import REPORT as VLLM_48412
 from tests.field.vllm_50702 import REPORT as VLLM_50702
@@ -11,5 +13,7 @@ REPORTS: tuple[Report, ...] = (
     VLLM_48412,
     VLLM_50702,
     VLLM_45357,
+    SGLANG_31427,
+    SGLANG_27631,
 )
 """Thirteen public reports, then rows of the design."""
