@@ -78,10 +78,16 @@ def let_go(s: State, g: Bool, p: Int) -> None:
 
 
 def pass_fence(s: State, g: Bool) -> None:
-    """A device step has ended: frames whose free was deferred are free now."""
-    guard(and_(g, get(s, DEFER, 0) == 1))
+    """No step but those that ran ahead is in flight: frames whose free was deferred are free now, except those
+    that such a step still writes.
+    """
+    passed = and_(g, get(s, DEFER, 0) == 1)
+    guard(passed)
     for f in each(ND):
-        put_if(s, and_(g, get(s, DEFER, 0) == 1, get(s, D_PAGE, f) == PENDING), D_PAGE, f, FREE)
+        ahead = 0
+        for j in each(NJ):
+            ahead = ite(and_(get(s, J_KIND, j) == RUN, get(s, J_DST, j) == f), 1, ahead)
+        put_if(s, and_(passed, get(s, D_PAGE, f) == PENDING, ahead == 0), D_PAGE, f, FREE)
 
 
 def free_or_pending(s: State) -> Int:
