@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from tests.field.report import Report
+from tests.field.vllm_44250 import REPORT as VLLM_44250
 from tests.field.vllm_48412 import REPORT as VLLM_48412
 
-REPORTS: tuple[Report, ...] = (VLLM_48412,)
+REPORTS: tuple[Report, ...] = (
+    VLLM_48412,
+    VLLM_44250,
+)
 """Thirteen public reports, then rows of the design."""
