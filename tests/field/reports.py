@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.field.lmcache_4991 import REPORT as LMCACHE_4991
 from tests.field.report import Report
 from tests.field.vllm_44250 import REPORT as VLLM_44250
 from tests.field.vllm_48412 import REPORT as VLLM_48412
@@ -9,5 +10,6 @@ from tests.field.vllm_48412 import REPORT as VLLM_48412
 REPORTS: tuple[Report, ...] = (
     VLLM_48412,
     VLLM_44250,
+    LMCACHE_4991,
 )
 """Thirteen public reports, then rows of the design."""
