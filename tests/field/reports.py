@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.field.lmcache_4991 import REPORT as LMCACHE_4991
 from tests.field.report import Report
+from tests.field.trtllm_11879 import REPORT as TRTLLM_11879
 from tests.field.vllm_44250 import REPORT as VLLM_44250
 from tests.field.vllm_48412 import REPORT as VLLM_48412
 
@@ -11,5 +12,6 @@ REPORTS: tuple[Report, ...] = (
     VLLM_48412,
     VLLM_44250,
     LMCACHE_4991,
+    TRTLLM_11879,
 )
 """Thirteen public reports, then rows of the design."""
