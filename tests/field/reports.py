@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.field.lmcache_1034 import REPORT as LMCACHE_1034
 from tests.field.lmcache_4991 import REPORT as LMCACHE_4991
 from tests.field.report import Report
 from tests.field.trtllm_11879 import REPORT as TRTLLM_11879
@@ -13,5 +14,6 @@ REPORTS: tuple[Report, ...] = (
     VLLM_44250,
     LMCACHE_4991,
     TRTLLM_11879,
+    LMCACHE_1034,
 )
 """Thirteen public reports, then rows of the design."""
