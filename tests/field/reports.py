@@ -8,6 +8,7 @@ from tests.field.report import Report
 from tests.field.trtllm_11879 import REPORT as TRTLLM_11879
 from tests.field.vllm_44250 import REPORT as VLLM_44250
 from tests.field.vllm_48412 import REPORT as VLLM_48412
+from tests.field.vllm_49674 import REPORT as VLLM_49674
 
 REPORTS: tuple[Report, ...] = (
     VLLM_48412,
@@ -15,5 +16,6 @@ REPORTS: tuple[Report, ...] = (
     LMCACHE_4991,
     TRTLLM_11879,
     LMCACHE_1034,
+    VLLM_49674,
 )
 """Thirteen public reports, then rows of the design."""
