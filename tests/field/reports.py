@@ -7,6 +7,7 @@ from tests.field.lmcache_4991 import REPORT as LMCACHE_4991
 from tests.field.report import Report
 from tests.field.trtllm_11879 import REPORT as TRTLLM_11879
 from tests.field.vllm_44250 import REPORT as VLLM_44250
+from tests.field.vllm_46971 import REPORT as VLLM_46971
 from tests.field.vllm_48412 import REPORT as VLLM_48412
 from tests.field.vllm_49674 import REPORT as VLLM_49674
 
@@ -17,5 +18,6 @@ REPORTS: tuple[Report, ...] = (
     TRTLLM_11879,
     LMCACHE_1034,
     VLLM_49674,
+    VLLM_46971,
 )
 """Thirteen public reports, then rows of the design."""
