@@ -5,7 +5,7 @@ from __future__ import annotations
 from fuzzkv.contract.clauses import refuse
 from fuzzkv.contract.copies import done
 from fuzzkv.contract.facts import free_device_frames, in_flight_on_device, running, slot, waiting
-from fuzzkv.contract.frames import free_or_pending, let_go
+from fuzzkv.contract.frames import free_or_pending, let_go, pass_fence
 from fuzzkv.contract.predicates import hazard, violate
 from fuzzkv.contract.sessions import coming_pages, compute, missing_frames, open_session
 from fuzzkv.contract.vocabulary import *
@@ -103,6 +103,7 @@ def pause(s: State, g: Bool, r: Int) -> None:
     ok = and_(g, running(s, r), get(s, R_DRAFT, r) == 0, not_(in_use(s, r)))
     guard(ok)
     give_up(s, ok, r)
+    pass_fence(s, ok)
     done(s, ok, P_PAUSE, NOBODY, r * PAGES, 0)
 
 
@@ -126,7 +127,7 @@ def end_round(s: State, g: Bool, k: Int) -> Bool:
 
 
 def defer_frees(s: State, g: Bool, k: Int) -> Bool:
-    """From now on a device frame that is given up is free only after the next device step has ended."""
+    """From now on a device frame that a policy gives up is free only after the next device step has ended."""
     ok = and_(g, get(s, DEFER, 0) == 0)
     guard(ok)
     put_if(s, ok, DEFER, 0, 1)

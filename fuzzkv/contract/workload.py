@@ -51,6 +51,8 @@ def finish(s: State, g: Bool, r: Int) -> None:
     grow(s, on, r, TOKENS)
     ends = and_(ok, not_(on))
     close_session(s, ends, r)
+    # It ends between two steps.
+    pass_fence(s, ends)
     done(s, ends, P_FINISH, NOBODY, r * PAGES, 0)
 
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from tests.field.lmcache_1034 import REPORT as LMCACHE_1034
+from tests.field.lmcache_4991 import REPORT as LMCACHE_4991
 from tests.field.report import Report
 from tests.field.sglang_27631 import REPORT as SGLANG_27631
 from tests.field.sglang_31427 import REPORT as SGLANG_31427
+from tests.field.trtllm_11879 import REPORT as TRTLLM_11879
+from tests.field.vllm_44250 import REPORT as VLLM_44250
 from tests.field.vllm_45357 import REPORT as VLLM_45357
+from tests.field.vllm_46971 import REPORT as VLLM_46971
 from tests.field.vllm_48412 import REPORT as VLLM_48412
+from tests.field.vllm_49674 import REPORT as VLLM_49674
 from tests.field.vllm_50702 import REPORT as VLLM_50702
 
 REPORTS: tuple[Report, ...] = (
@@ -15,5 +21,11 @@ REPORTS: tuple[Report, ...] = (
     VLLM_45357,
     SGLANG_31427,
     SGLANG_27631,
+    VLLM_44250,
+    LMCACHE_4991,
+    TRTLLM_11879,
+    LMCACHE_1034,
+    VLLM_49674,
+    VLLM_46971,
 )
 """Thirteen public reports, then rows of the design."""
