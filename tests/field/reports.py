@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from tests.field.design_s4 import REPORT as DESIGN_S4
 from tests.field.report import Report
 from tests.field.vllm_48412 import REPORT as VLLM_48412
 
-REPORTS: tuple[Report, ...] = (VLLM_48412,)
+REPORTS: tuple[Report, ...] = (
+    VLLM_48412,
+    DESIGN_S4,
+)
 """Thirteen public reports, then rows of the design."""
