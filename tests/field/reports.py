@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from tests.field.design_s4 import REPORT as DESIGN_S4
+from tests.field.design_s5 import REPORT as DESIGN_S5
 from tests.field.report import Report
 from tests.field.vllm_48412 import REPORT as VLLM_48412
 
 REPORTS: tuple[Report, ...] = (
     VLLM_48412,
     DESIGN_S4,
+    DESIGN_S5,
 )
 """Thirteen public reports, then rows of the design."""
