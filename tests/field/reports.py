@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from tests.field.design_s4 import REPORT as DESIGN_S4
+from tests.field.design_s5 import REPORT as DESIGN_S5
+from tests.field.design_s6 import REPORT as DESIGN_S6
+from tests.field.design_s8 import REPORT as DESIGN_S8
 from tests.field.lmcache_1034 import REPORT as LMCACHE_1034
 from tests.field.lmcache_4991 import REPORT as LMCACHE_4991
 from tests.field.report import Report
@@ -27,5 +31,9 @@ REPORTS: tuple[Report, ...] = (
     LMCACHE_1034,
     VLLM_49674,
     VLLM_46971,
+    DESIGN_S4,
+    DESIGN_S5,
+    DESIGN_S6,
+    DESIGN_S8,
 )
 """Thirteen public reports, then rows of the design."""
