@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fuzzkv.contract.facts import slot
+from fuzzkv.contract.facts import in_flight_on_device, slot
 from fuzzkv.contract.vocabulary import *
 
 
@@ -16,6 +16,8 @@ def take(s: State, g: Bool, p: Int, frame: Int, tag: Int, precision: Int) -> Non
     put_if(s, g, D_FILL, frame, 1)
     put_if(s, g, D_REF, frame, 1)
     put_if(s, g, D_DMA, frame, 0)
+    # A payload that is written anew isn't coded; scales that stood beside the old one still stand.
+    put_if(s, g, D_CODED, frame, 0)
 
 
 def reserve(s: State, g: Bool, p: Int, frame: Int) -> None:
@@ -27,6 +29,7 @@ def reserve(s: State, g: Bool, p: Int, frame: Int) -> None:
     put_if(s, g, D_TAG, frame, 0)
     put_if(s, g, D_PREC, frame, EXACT)
     put_if(s, g, D_REF, frame, 1)
+    put_if(s, g, D_CODED, frame, 0)
 
 
 def share(s: State, g: Bool, p: Int, frame: Int) -> None:
@@ -52,6 +55,8 @@ def empty(s: State, g: Bool, frame: Int) -> None:
     put_if(s, g, D_TAG, frame, 0)
     put_if(s, g, D_FILL, frame, 0)
     put_if(s, g, D_REF, frame, 0)
+    # The next owner's payload isn't encoded, whatever scales still stand beside it.
+    put_if(s, g, D_CODED, frame, 0)
 
 
 def clear_scales(s: State, g: Bool, frame: Int) -> None:
@@ -78,10 +83,15 @@ def let_go(s: State, g: Bool, p: Int) -> None:
 
 
 def pass_fence(s: State, g: Bool) -> None:
-    """A device step has ended: frames whose free was deferred are free now."""
-    guard(and_(g, get(s, DEFER, 0) == 1))
+    """A device step has ended: frames whose free was deferred are free now, but for those that something in
+    flight still reads or writes.
+    """
+    fenced = and_(g, get(s, DEFER, 0) == 1)
+    guard(fenced)
     for f in each(ND):
-        put_if(s, and_(g, get(s, DEFER, 0) == 1, get(s, D_PAGE, f) == PENDING), D_PAGE, f, FREE)
+        skip(get(s, D_PAGE, f) == PENDING)
+        passed = and_(get(s, D_PAGE, f) == PENDING, not_(in_flight_on_device(s, f)))
+        put_if(s, and_(fenced, passed), D_PAGE, f, FREE)
 
 
 def free_or_pending(s: State) -> Int:

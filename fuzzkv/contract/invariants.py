@@ -66,6 +66,7 @@ INVARIANTS: tuple[Invariant, ...] = (
         "an index entry exists if and only if its frame holds that content",
         "corruption",
         "content",
+        ("I5", "I6", "I9"),
     ),
     Invariant(
         "I9",
