@@ -36,7 +36,7 @@ OWN_FILE = "acceptance.json"
 """Where `fuzzkv accept` writes, and a hunt looks, in the working folder."""
 FIRST_LOOK = 40
 """Schedules on which a rule is tried in Python before it is compiled."""
-LOOK = 500
+LOOK = 2_000
 """Schedules on which it is seen what a policy does."""
 EDGES: Mapping[str, tuple[tuple[str, int], ...]] = {
     "evict": (("quota", 400), ("quota", 600), ("own_link", 4)),
