@@ -1,0 +1,74 @@
+"""``fuzzkv hunt``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fuzzkv.cli.shared import corpus_option, invariant_names, no_color_option
+from fuzzkv.errors import EXIT_INTERRUPTED, FuzzkvError
+
+
+@click.command()
+@click.option(
+    "--policies", default="offload,quant,evict", show_default=True, help="Names or pkg.module:NAME."
+)
+@click.option(
+    "--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="Same seed, same cases."
+)
+@click.option("--max-examples", type=click.IntRange(1), default=None, help="Schedules to search.")
+@click.option("--max-time", default=None, help="Time to search: 90, 90s, 10m or 1h.")
+@click.option("--contract", type=click.Choice(["observe", "enforce"]), default="observe", show_default=True)
+@click.option("--no-confirm", is_flag=True, help="Do not confirm on a real engine.")
+@click.option("--confirm-time", default="360s", show_default=True, help="Time for all confirmations.")
+@click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
+@click.option(
+    "--report-dir", type=click.Path(path_type=Path), default=None, help="Write events.ndjson there."
+)
+@corpus_option
+@no_color_option
+def hunt(
+    policies: str,
+    seed: int,
+    max_examples: int | None,
+    max_time: str | None,
+    contract: Any,
+    no_confirm: bool,
+    confirm_time: str,
+    device: str,
+    report_dir: Path | None,
+    corpus: Path,
+    no_color: bool,
+) -> None:
+    """Find, shrink, confirm and file conflicts."""
+    from fuzzkv.options import HuntOptions, parse_policies, parse_seconds
+
+    options = HuntOptions(
+        policies=parse_policies(policies),
+        seed=seed,
+        max_examples=max_examples,
+        max_time=parse_seconds(max_time) if max_time is not None else None,
+        contract=contract,
+        confirm=not no_confirm,
+        confirm_time=parse_seconds(confirm_time, "--confirm-time"),
+        device=device,
+        corpus=corpus,
+        report_dir=report_dir,
+    )
+    from fuzzkv.report.session import Session
+
+    with Session(no_color=no_color, report_dir=report_dir, names=invariant_names()) as session:
+        from fuzzkv.hunt import hunt as run
+
+        try:
+            result = run(options, session.listeners)
+        except KeyboardInterrupt:
+            session.interrupted()
+            sys.exit(EXIT_INTERRUPTED)
+        except FuzzkvError as error:
+            session.failed(error)
+            raise
+    sys.exit(result.exit_code)

@@ -1,0 +1,92 @@
+"""``fuzzkv policies``, ``fuzzkv accept`` and ``fuzzkv doctor``: what is installed, and whether it holds."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from fuzzkv.cli.shared import console, corpus_option, invariant_names, no_color_option
+from fuzzkv.errors import EXIT_CLEAN, EXIT_CONFLICT, EXIT_ENVIRONMENT
+
+
+@click.command()
+@no_color_option
+def policies(no_color: bool) -> None:
+    """List the policies that are installed."""
+    from fuzzkv.policies.registry import survey
+    from fuzzkv.report.listing import policy_listing
+
+    found, broken = survey()
+    console(no_color).print(policy_listing(list(found.values())))
+    for error in broken:
+        click.echo(error.render(), err=True)
+
+
+@click.command()
+@click.option(
+    "--policies", default="offload,quant,evict", show_default=True, help="Names or pkg.module:NAME."
+)
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=1, show_default=True)
+@click.option(
+    "--max-examples",
+    type=click.IntRange(1),
+    default=2_000_000,
+    show_default=True,
+    help="Schedules for each policy.",
+)
+@click.option("--no-engine", is_flag=True, help="On the model only.")
+@click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    default=Path("acceptance.json"),
+    show_default=True,
+    help="The file to write; the shipped one is fuzzkv/policies/acceptance.json.",
+)
+@no_color_option
+def accept(
+    policies: str, seed: int, max_examples: int, no_engine: bool, device: str, output: Path, no_color: bool
+) -> None:
+    """Try each policy alone, on the model and on the engine, and keep the result. Exit 1 if one fails."""
+    from fuzzkv.acceptance import accept as run
+    from fuzzkv.canonical import file_bytes
+    from fuzzkv.contract.schedule import Config
+    from fuzzkv.files import atomic_write
+    from fuzzkv.options import parse_policies
+    from fuzzkv.policies.registry import resolve
+    from fuzzkv.report.session import Session
+
+    chosen = resolve(parse_policies(policies))
+    with Session(no_color=no_color, report_dir=None, names=invariant_names()) as session:
+        found = run(
+            chosen,
+            Config(),
+            seed=seed,
+            schedules=max_examples,
+            listeners=session.listeners,
+            device=None if no_engine else device,
+        )
+        for name, entry in found["policies"].items():
+            real = entry["engine"].get("decision", "not tried")
+            alone = f"{entry['model']['failures']} failures in {entry['model']['schedules']} schedules"
+            session.line(
+                f"{name}: {'accepted' if entry['passed'] else 'fails alone'}: {alone}; on the engine: {real}"
+            )
+    atomic_write(output, file_bytes(found))
+    click.echo(f"wrote {output}")
+    sys.exit(EXIT_CLEAN if all(entry["passed"] for entry in found["policies"].values()) else EXIT_CONFLICT)
+
+
+@click.command()
+@corpus_option
+@no_color_option
+def doctor(corpus: Path, no_color: bool) -> None:
+    """Say what is installed, what is missing and how to get it. Exit 3 if something is broken."""
+    from fuzzkv.doctor import diagnose
+    from fuzzkv.report.listing import doctor_listing
+
+    findings = diagnose(corpus=corpus)
+    console(no_color).print(doctor_listing(findings))
+    sys.exit(EXIT_ENVIRONMENT if any(finding.level == "problem" for finding in findings) else EXIT_CLEAN)

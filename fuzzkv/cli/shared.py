@@ -1,0 +1,78 @@
+"""What the commands share: options, the command group that answers typos, the console."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from fuzzkv.errors import UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class Group(click.Group):
+    """A command group that answers a typo with the nearest command."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            raise UsageError(
+                code="FKV031",
+                value=f"{ctx.command_path} {args[0]}",
+                reason="there is no such command",
+                cure=did_you_mean(args[0], self.list_commands(ctx)),
+            )
+        return super().resolve_command(ctx, args)
+
+
+def no_color_option(command: Command) -> Command:
+    """``--no-color``, on every command that prints."""
+    return click.option("--no-color", is_flag=True, help="No colour (NO_COLOR does the same).")(command)
+
+
+def allow_option(command: Command) -> Command:
+    """``--policies`` of commands that read a case: code that the case names is imported only if it is named here."""
+    return click.option(
+        "--policies", default="", help="Allow policies that the case names: pkg.module:NAME."
+    )(command)
+
+
+def allowed(policies: str) -> Any:
+    """The policies that ``--policies`` allows."""
+    from fuzzkv.options import parse_policies
+    from fuzzkv.policies.registry import resolve
+
+    return resolve(parse_policies(policies)) if policies else ()
+
+
+def corpus_option(command: Command) -> Command:
+    """``--corpus``."""
+    return click.option(
+        "--corpus",
+        type=click.Path(path_type=Path),
+        default=Path("corpus"),
+        envvar="FUZZKV_CORPUS",
+        show_default=True,
+        help="Folder of the case files.",
+    )(command)
+
+
+def console(no_color: bool) -> Console:
+    """A console on standard output."""
+    from fuzzkv.report.console import make_console
+
+    return make_console(no_color=no_color)
+
+
+def invariant_names() -> Mapping[str, str]:
+    """Invariant ids to names, from the contract."""
+    from fuzzkv.contract.invariants import BY_ID
+
+    return {ident: invariant.name for ident, invariant in BY_ID.items()}
