@@ -8,6 +8,7 @@ from tests.field.sglang_31427 import REPORT as SGLANG_31427
 from tests.field.vllm_45357 import REPORT as VLLM_45357
 from tests.field.vllm_48412 import REPORT as VLLM_48412
 from tests.field.vllm_50702 import REPORT as VLLM_50702
+from tests.field.vllm_53505 import REPORT as VLLM_53505
 
 REPORTS: tuple[Report, ...] = (
     VLLM_48412,
@@ -15,5 +16,6 @@ REPORTS: tuple[Report, ...] = (
     VLLM_45357,
     SGLANG_31427,
     SGLANG_27631,
+    VLLM_53505,
 )
 """Thirteen public reports, then rows of the design."""
