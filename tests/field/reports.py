@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.field.mlxvlm_1715 import REPORT as MLXVLM_1715
 from tests.field.report import Report
 from tests.field.sglang_27631 import REPORT as SGLANG_27631
 from tests.field.sglang_31427 import REPORT as SGLANG_31427
@@ -17,5 +18,6 @@ REPORTS: tuple[Report, ...] = (
     SGLANG_31427,
     SGLANG_27631,
     VLLM_53505,
+    MLXVLM_1715,
 )
 """Thirteen public reports, then rows of the design."""
