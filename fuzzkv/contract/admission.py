@@ -26,13 +26,24 @@ def queue(s: State, g: Bool, r: Int, n: Int) -> None:
     done(s, ok, P_QUEUE, NOBODY, r * PAGES, n)
 
 
+def may_run_on(s: State, r: Int) -> Int:
+    """Device frames that the output of a session takes if it runs on."""
+    room = PAGES - get(s, R_N, r)
+    return ite(room < get(s, RUN_ON, r), room, get(s, RUN_ON, r))
+
+
 def kept_back(s: State, r: Int) -> Int:
-    """Device frames that running sessions other than ``r`` may still grow into."""
+    """Device frames that running sessions other than ``r`` may still grow into, and beside others ``r`` itself if
+    its output runs on.
+    """
     n = 0
+    own = 0
     for q in each(NR):
         room = PAGES - get(s, R_N, q)
-        n = n + ite(and_(q != r, running(s, q)), ite(room < GROWTH, room, GROWTH), 0)
-    return n
+        other = and_(q != r, running(s, q))
+        n = n + ite(other, ite(room < GROWTH, room, GROWTH), 0)
+        own = ite(other, may_run_on(s, r), own)
+    return n + own
 
 
 def prepare(s: State, g: Bool, r: Int) -> Bool:
