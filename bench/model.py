@@ -1,7 +1,7 @@
-"""How fast the model is: primitive events/s and schedules/s of the readers with all oracles on, and the time
-to the first conflict.
+"""How fast the model is: primitive events/s and schedules/s of the readers with all oracles on, with policies in
+ordinary Python in the loop, with a process a core, and the time to the first conflict.
 
-One core.  Rates are medians of several runs within this one process; the ratio between the readers is what
+One core but for the last ratio.  Rates are medians of several runs within this one process; the ratio between the readers is what
 compares machines.  Prints a table and, with ``--json FILE``, writes the numbers.
 """
 
@@ -11,6 +11,7 @@ import json
 import statistics
 import sys
 import time
+from dataclasses import replace
 from typing import Any
 
 from fuzzkv.contract.layout import COLUMNS
@@ -19,10 +20,14 @@ from fuzzkv.machine.engine import BulkEngine
 from fuzzkv.machine.readers import python_apply
 from fuzzkv.machine.start import first_state
 from fuzzkv.policies.registry import resolve
+from fuzzkv.workers import Task, cores, search_together
 
 RUNS = 5
 PYTHON_SCHEDULES = 300
 COMPILED_SCHEDULES = 100_000
+FREE_SCHEDULES = 1_000
+ROUNDS = 8
+NAMES = ("offload", "quant", "evict")
 
 
 def python_rates(engine: BulkEngine) -> tuple[float, float, float]:
@@ -61,6 +66,29 @@ def compiled_rates(engine: BulkEngine) -> tuple[float, float]:
     return statistics.median(r[0] for r in rates), statistics.median(r[1] for r in rates)
 
 
+def free_rate(engine: BulkEngine, name: str) -> float:
+    """Median primitive events/s of the same search with one policy called back in Python."""
+    policies = [replace(policy, free=policy.name == name) for policy in engine.policies]
+    free = BulkEngine(policies, engine.config)
+    rates = []
+    for seed in range(RUNS):
+        fresh = free.again(seed=seed)
+        began = time.perf_counter()
+        fresh.search(FREE_SCHEDULES)
+        rates.append(fresh.primitives / (time.perf_counter() - began))
+    return statistics.median(rates)
+
+
+def together(engine: BulkEngine, workers: int) -> float:
+    """Schedules/s (drawn) of so many processes, from the first results on."""
+    task = Task(given=NAMES, names=engine.names, config=engine.config, enforce=False, seed=0, strength=2)
+    rounds = search_together(task, workers, workers * ROUNDS * COMPILED_SCHEDULES, COMPILED_SCHEDULES)
+    first = next(rounds).drawn
+    began = time.perf_counter()
+    *_, last = rounds
+    return (last.drawn - first) / (time.perf_counter() - began)
+
+
 def first_conflict(engine: BulkEngine) -> tuple[float, float]:
     """Median milliseconds and schedules until the first conflict of at least two policies, over seeds."""
     times, counts = [], []
@@ -77,12 +105,14 @@ def first_conflict(engine: BulkEngine) -> tuple[float, float]:
 def main() -> None:
     """Measure and print."""
     began = time.perf_counter()
-    engine = BulkEngine(resolve(["offload", "quant", "evict"]), Config())
+    engine = BulkEngine(resolve(NAMES), Config())
     engine.search(1)
     ready = time.perf_counter() - began
     python_primitives, python_events, python_schedules = python_rates(engine)
     primitives, schedules = compiled_rates(engine)
+    free = free_rate(engine, "quant")
     milliseconds, drawn = first_conflict(engine)
+    alone, all_cores = together(engine, 1), together(engine, cores())
     found: dict[str, Any] = {
         "start_s": f"{ready:.2f}",
         "python_primitives_per_s": round(python_primitives),
@@ -91,6 +121,9 @@ def main() -> None:
         "compiled_primitives_per_s": round(primitives),
         "compiled_schedules_per_s": round(schedules),
         "ratio": f"{primitives / python_primitives:.0f}",
+        "free_primitives_per_s": round(free),
+        "workers": cores(),
+        "workers_ratio": f"{all_cores / alone:.2f}",
         "first_conflict_ms": f"{milliseconds:.2f}",
         "first_conflict_schedules": round(drawn),
     }
@@ -102,6 +135,10 @@ def main() -> None:
         f"compiled reader, all oracles and arms        {primitives:10,.0f} primitive events/s  {schedules:9,.0f} schedules/s"
     )
     print(f"compiled to Python                           {primitives / python_primitives:10.0f} times")
+    print(f"one policy in Python, the others compiled     {free:10,.0f} primitive events/s")
+    print(
+        f"{cores()} processes                                  {all_cores:10,.0f} schedules/s, {all_cores / alone:.2f} times one"
+    )
     print(
         f"first conflict (median of {RUNS} seeds)            {milliseconds:10.2f} ms after {drawn:.0f} schedules"
     )

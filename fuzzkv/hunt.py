@@ -99,6 +99,7 @@ class _Hunt:
     disputed: set[Kind] = field(default_factory=set)
     freed: dict[bool, float] = field(default_factory=dict)
     early: list[Saved] = field(default_factory=list)
+    keeping: dict[str, Any] | None = None
     confirmed: int = 0
 
     def tell(self, event: Any) -> None:
@@ -292,11 +293,18 @@ class _Hunt:
         recipe = Recipe(small, chosen, self.config)
         case = make_case(recipe, found.invariant, seed=self.options.seed, schedules=self.tally.drawn)
         if case is not None:
+            self.keeping = case
             with suppress(UsageError):
                 self.early.append(save_case(case, self.options.corpus))
+            self.keeping = None
 
     def replace_early(self, *, interrupted: bool) -> None:
         """Early cases that the final ones replace go; after an interrupt they are what was found."""
+        if self.keeping is not None:
+            # The interrupt came between writing the file and taking note of it.
+            path = self.options.corpus / f"{self.keeping['id']}.json"
+            if path.exists():
+                self.early.append(Saved(path, False, False, self.keeping))
         final = {case["id"] for case in self.cases}
         kinds = [case["class"] for case in self.cases]
         for saved in self.early:

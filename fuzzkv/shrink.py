@@ -15,12 +15,29 @@ from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 from hypothesis.database import ExampleDatabase
 
 from fuzzkv.contract.invariants import BY_ID
-from fuzzkv.contract.schedule import ACT, ARRIVE, BOUNDS, FADE, LATE, STEP, TICK, Event, Schedule
+from fuzzkv.contract.schedule import (
+    ABORT,
+    ACT,
+    ARRIVE,
+    BOUNDS,
+    FADE,
+    FAIL,
+    FINISH,
+    LATE,
+    QUEUE,
+    STEP,
+    TICK,
+    Event,
+    Schedule,
+)
 from fuzzkv.machine.engine import BulkEngine
+from fuzzkv.machine.plans import OF_SESSION
 from fuzzkv.oracles.verdict import Finding, Kind, findings, subsets
-from fuzzkv.strategies.schedules import LONGEST, as_choices, schedules
+from fuzzkv.strategies.schedules import LONGEST, as_choices, codes, schedules
 
 Events = tuple[Event, ...]
+OPENS = (ARRIVE, QUEUE)
+"""Events in which a session of ``b`` pages begins."""
 Test = Callable[[Events], bool]
 
 
@@ -131,14 +148,15 @@ class Shrinker:
 
     def _hypothesis(self, best: Events) -> Events:
         names = self.engine.names
-        if len(best) > LONGEST:
+        workload = sorted({name for policy in self.engine.policies for name in policy.workload})
+        if len(best) > LONGEST or not {op for op, _, _ in best} <= set(codes(workload)):
             return best
         last = [best]
 
         # Seeded, so that the same schedule shrinks to the same case; the settings come after the seed, which
         # would take the database away.
         @settings(
-            database=_Start(as_choices(Schedule(names, best))),
+            database=_Start(as_choices(Schedule(names, best), workload=workload)),
             phases=(Phase.reuse, Phase.shrink),
             max_examples=600,
             deadline=None,
@@ -147,7 +165,7 @@ class Shrinker:
             suppress_health_check=list(HealthCheck),
         )
         @seed(0)
-        @given(schedules(names))
+        @given(schedules(names, workload=workload))
         def no_conflict(drawn: Schedule) -> None:
             if self.interesting(drawn.events):
                 last[0] = drawn.events
@@ -203,21 +221,21 @@ def _smaller_numbers(events: Events, mask: int) -> Iterator[Events]:
             for shorter in sorted({low_a, a // 2, a - 4, a - 1}):
                 if low_a <= shorter < a:
                     yield _replace(events, i, (op, shorter, b))
-        elif op in (ARRIVE, STEP, FADE):
+        elif op not in (ACT, FINISH, FAIL):
             for lower in range(low_b, b):
                 yield _replace(events, i, (op, a, lower))
-            if a > low_a:
-                yield _replace(events, i, (op, low_a, b))
+            for lower in range(low_a, a):
+                yield _replace(events, i, (op, lower, b))
 
 
 def _same_session(events: Events, mask: int) -> Iterator[Events]:
     # All of session 1 becomes session 0, and all pages move down by one, at once.
-    moved = tuple((op, 0 if op in (ARRIVE, STEP, FADE) else a, b) for op, a, b in events)
+    moved = tuple((op, 0 if op in OF_SESSION else a, b) for op, a, b in events)
     if moved != events:
         yield moved
     for page in range(1, 8):
         yield tuple(
-            (op, a, b - 1 if (op in (STEP, FADE) and b >= page) or (op == ARRIVE and b > page) else b)
+            (op, a, b - 1 if (op in (STEP, FADE, ABORT) and b >= page) or (op in OPENS and b > page) else b)
             for op, a, b in events
         )
 

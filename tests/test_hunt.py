@@ -156,7 +156,7 @@ def test_an_unknown_policy_is_told_before_anything_starts(tmp_path: Path) -> Non
 
 
 CHILD = """
-import os, sys, time
+import os, signal, sys, time
 from pathlib import Path
 import fuzzkv.hunt
 from fuzzkv import events as ev
@@ -185,14 +185,20 @@ def tell(event):
         print("finished", event.outcome, event.classes, len(event.unconfirmed), flush=True)
 
 os.replace = slow_replace
-done = hunt(HuntOptions(policies=names, seed=1, max_examples=int(sys.argv[4]), confirm=False, corpus=corpus), [tell])
-sys.exit(done.exit_code)
+signal.signal(signal.SIGTERM, signal.default_int_handler)
+# A worker imports this file too.
+if __name__ == "__main__":
+    options = HuntOptions(
+        policies=names, seed=1, max_examples=int(sys.argv[4]), confirm=False, corpus=corpus, workers=int(sys.argv[5])
+    )
+    done = hunt(options, [tell])
+    sys.exit(done.exit_code)
 """
 PAIR = "tests.broken:CAREFUL_FREE,tests.broken:TIDY_FREE"
 
 
-def child(stop_at: int, corpus: Path, names: str, examples: int) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", CHILD, str(stop_at), str(corpus), names, str(examples)]
+def child(stop_at: int, corpus: Path, names: str, examples: int, workers: int = 1) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", CHILD, str(stop_at), str(corpus), names, str(examples), str(workers)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment)
 
@@ -261,3 +267,39 @@ def test_ctrl_c_while_filing_keeps_what_is_filed(compiled: BulkEngine, tmp_path:
         rest = process.stdout.read()
     assert process.returncode == 130 and rest.startswith("finished interrupted 2")
     assert len(load_corpus(tmp_path)) == 2 and problems(tmp_path) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["int", "term"])
+def test_an_interrupt_ends_the_workers_and_keeps_what_is_filed(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    with child(0, tmp_path, PAIR, 1_000_000, workers=2) as process:
+        list(lines_until(process, "search"))
+        while not list(tmp_path.glob("fkv-*.json")):
+            time.sleep(0.01)
+        process.send_signal(number)
+        assert process.stdout is not None
+        # The workers have this pipe too: it ends when the last of them has.
+        rest = process.stdout.read()
+    assert process.returncode == 130 and rest.startswith("finished interrupted")
+    assert load_corpus(tmp_path) and problems(tmp_path) == []
+
+
+@pytest.mark.slow
+def test_the_search_ends_when_little_is_left_to_find(tmp_path: Path) -> None:
+    names = ("tests.broken:CAREFUL_FREE", "tests.broken:IDLE_FREE")
+    _, heard = small(tmp_path, *names, max_examples=20_000, stop_risk=0.01)
+    (done,) = heard.of(ev.SearchDone)
+    assert done.early and done.schedules < 20_000 and done.bound < 0.01
+    assert done.covered == done.combinations > 100 and (done.workers, done.strength) == (1, 2)
+
+
+def test_a_hit_counts_only_if_the_readers_agree(
+    compiled: BulkEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fuzzkv.machine.engine.BulkEngine.agrees", lambda *_: False)
+    names = ("tests.broken:CAREFUL_FREE", "tests.broken:TIDY_FREE")
+    result, heard = small(tmp_path / "none", *names, max_examples=200)
+    assert result.cases == () and heard.of(ev.ConflictFound) == [] and not (tmp_path / "none").exists()
+    assert {warned.code for warned in heard.of(ev.WarningRaised)} >= {"FKV073"}

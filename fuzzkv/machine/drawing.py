@@ -164,7 +164,7 @@ def draw(
     alive = 0
     e = 0
     if chosen[FRAMES] > 0:
-        # It takes frames of the device's pool, of the host's, or of both.
+        # From the start it takes frames of the device's pool, of the host's, or of both.
         x = mix(x)
         events[0, 0] = PRESSURE
         events[0, 1] = 0 if chosen[FRAMES] == 2 else 1 + below(x, odds[PRESSURE, HIGH_A])
@@ -250,9 +250,7 @@ def mutate(x: Any, odds: Any, wheel: Any, pool: Any, lengths: Any, count: int, e
                 length = lengths[other]
                 events[i:] = pool[other, i:]
         elif change == 3:
-            op = events[i, 0]
-            if op != PRESSURE:
-                events[i, 1], events[i, 2] = shape(y, op, PAGES, (y // 4096) % PAGES, odds)
+            events[i, 1], events[i, 2] = shape(y, events[i, 0], PAGES, (y // 4096) % PAGES, odds)
         elif length < MAX_EVENTS:
             op = wheel[RIM + y % (wheel[3] - RIM)]
             y = mix(y)

@@ -66,9 +66,14 @@ def odds_of(policies: Sequence[Policy]) -> Any:
     for op in enabled(policies):
         low_a, high_a, low_b, high_b = BOUNDS[op]
         owner = 2 if op == ACT else int(op in OF_SESSION)
-        # Pressure comes once, at the start.
-        weight = 0 if op == PRESSURE else _WEIGHTS.get(op, 1)
-        table[op] = (weight, low_a, len(policies) - 1 if op == ACT else high_a, low_b, high_b, owner)
+        table[op] = (
+            _WEIGHTS.get(op, 1),
+            low_a,
+            len(policies) - 1 if op == ACT else high_a,
+            low_b,
+            high_b,
+            owner,
+        )
     return table
 
 
@@ -89,7 +94,7 @@ def levels_of(policies: Sequence[Policy], masks: Sequence[int]) -> tuple[int, ..
     levels[drawing.SIZES] = 2
     levels[drawing.FRAMES] = PRESSURES if PRESSURE in codes else 1
     for op in codes:
-        if op not in (ACT, STEP, PRESSURE):
+        if op not in (ACT, STEP):
             levels[drawing.KINDS + op] = 3
     return tuple(levels)
 

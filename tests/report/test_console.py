@@ -13,7 +13,7 @@ from rich.console import Console
 
 from fuzzkv import events as ev
 from fuzzkv.errors import EnvironmentFailure
-from fuzzkv.report.console import ConsoleReport, make_console
+from fuzzkv.report.console import ConsoleReport, make_console, search_lines
 from fuzzkv.report.ndjson import NdjsonReport
 
 NAMES = {"I1": "authority", "I18": "quality-budget"}
@@ -164,3 +164,25 @@ def test_ndjson_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(EnvironmentFailure, match="FKV081"):
         NdjsonReport(tmp_path / "file" / "events.ndjson")
+
+
+def test_what_the_search_reached_is_said() -> None:
+    done = ev.SearchDone(
+        schedules=2_000_000,
+        workers=2,
+        strength=3,
+        covered=3_100,
+        combinations=3_100,
+        states=401_686,
+        classes=52,
+        singletons=2,
+        independent=1_500_000,
+        risk=2 / 1_500_000,
+        bound=4.2e-06,
+    )
+    reached, risk = search_lines(done)
+    assert reached == (
+        "2,000,000 schedules by 2 workers; triples of levels 3,100 of 3,100; "
+        "401,686 transitions between abstract states"
+    )
+    assert "probability 1.3e-06 (95 %: below 4.2e-06; 2 of 52 kinds were seen once)" in risk
