@@ -23,9 +23,9 @@ from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import Config, Schedule
 from fuzzkv.errors import FuzzkvError, UsageError
 from fuzzkv.events import Listener
-from fuzzkv.machine import bulk
 from fuzzkv.machine.callbacks import fault
 from fuzzkv.machine.engine import BulkEngine
+from fuzzkv.machine.plans import drawn
 from fuzzkv.machine.readers import begin, python_apply, rule_digest
 from fuzzkv.machine.start import first_state
 from fuzzkv.oracles.statistics import clopper_pearson_upper
@@ -36,7 +36,7 @@ OWN_FILE = "acceptance.json"
 """Where `fuzzkv accept` writes, and a hunt looks, in the working folder."""
 FIRST_LOOK = 40
 """Schedules on which a rule is tried in Python before it is compiled."""
-LOOK = 500
+LOOK = 2_000
 """Schedules on which it is seen what a policy does."""
 EDGES: Mapping[str, tuple[tuple[str, int], ...]] = {
     "evict": (("quota", 400), ("quota", 600), ("own_link", 4)),
@@ -108,12 +108,9 @@ def fault_of(policy: Policy, config: Config) -> str:
         apply = python_apply((policy,))
         state: Any = np.zeros(SIZE, dtype=np.int64)
         for number in range(FIRST_LOOK):
-            rows = np.zeros((bulk.MAX_EVENTS, 3), dtype=np.int64)
-            with np.errstate(over="ignore"):
-                length = bulk.draw(0, number, 1, rows, np.zeros(8, dtype=np.int64))
             state[:] = first_state(config, (policy,))
             begin((policy,), 1)
-            for op, a, b in rows[:length].tolist():
+            for op, a, b in drawn((policy,), number):
                 # A view is what the search gives a rule too.
                 apply(memoryview(state), op, a, b, 1)
     except FuzzkvError:

@@ -19,6 +19,7 @@ from fuzzkv.machine.history import History, run_history
 from fuzzkv.machine.outcome import ArmOutcome
 from fuzzkv.oracles.verdict import Finding, findings, smallest_failing
 from fuzzkv.policies.registry import installed
+from fuzzkv.wording import title
 
 LABELS: Mapping[tuple[tuple[str, ...], str, str], str] = {
     (("evict", "offload"), "I1", "drop_host"): "S1",
@@ -28,27 +29,6 @@ LABELS: Mapping[tuple[tuple[str, ...], str, str], str] = {
 }
 """Kinds that the design names: (policies, invariant, primitive) -> their name there."""
 _ACTORS = {"S1": "evict", "S2": "quant"}
-
-_WHAT = {
-    "drop_host": "destroys the host copy",
-    "drop_device": "gives up the device copy",
-    "quantise": "rewrites the bytes",
-    "promise": "quotes the page as exact",
-    "condemn": "condemns the page",
-    "step": "make a reader wait",
-    "end_store": "stores changed bytes",
-    "read": "is read",
-}
-_BROKEN = {
-    "I1": "while {other} relies on it",
-    "I2": "while a copy of {other} is in flight on it",
-    "I3": "before it is filled",
-    "I4": "of {other}'s store",
-    "I12": "though only lossy bytes are left",
-    "I14": "beyond the latency objective, though each keeps its own link budget",
-    "I17": "without having seen it since {other} moved it",
-    "I18": "and the losses together exceed the quality budget that each keeps",
-}
 
 
 @dataclass(frozen=True)
@@ -103,9 +83,9 @@ def label_of(names: Sequence[str], finding: Finding) -> str:
 def title_of(names: Sequence[str], finding: Finding) -> str:
     """One line that says what happened."""
     kind = finding.kind
-    others = " and ".join(name for name in names if name != kind.actor)
-    what = _WHAT.get(kind.primitive, kind.primitive)
-    return f"{kind.actor or ' and '.join(names)} {what} {_BROKEN.get(kind.invariant, '').format(other=others)}".strip()
+    if len(names) == 1:
+        return f"{names[0]} alone breaks {BY_ID[kind.invariant].name}"
+    return title(tuple(names), kind.invariant, kind.actor, kind.primitive)
 
 
 def make_case(recipe: Recipe, invariant: str, *, seed: int, schedules: int) -> dict[str, Any] | None:

@@ -28,6 +28,7 @@ CODES: Final[dict[str, str]] = {
     "FKV004": "a policy without a manifest, or with one that is not valid",
     "FKV005": "a policy parameter that is unknown, of the wrong type or out of range",
     "FKV006": "a policy version other than the one a case was found with",
+    "FKV007": "policies that a candidate can't be gated against: of its own kind only, too many, or with a broken rule",
     # case files and the corpus
     "FKV010": "a case file that does not exist or cannot be read",
     "FKV011": "a case file larger than the limit",

@@ -5,7 +5,7 @@ event. Events are frozen, hold plain data only, and :meth:`Event.as_dict` gives 
 the class name under ``"event"``, then the fields, with floats as decimal strings.
 
 Order of a hunt: ``HuntStarted``, then per phase ``PhaseStarted`` and any number of ``Progress``;
-``AcceptanceDone`` once a policy; ``ConflictFound``, ``ShrinkStep``, ``ConfirmProgress``, ``Confirmed`` and
+``AcceptanceDone`` once a policy; ``SearchDone`` after the search; ``ConflictFound``, ``ShrinkStep``, ``ConfirmProgress``, ``Confirmed`` and
 ``CaseFiled`` as they come; ``WarningRaised`` at any time; last always ``HuntFinished``, after Ctrl-C too.
 """
 
@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 
 SCHEMA_VERSION: Final = 1
 
-Phase = Literal["accept", "search", "shrink", "confirm", "file"]
+Phase = Literal["accept", "replay", "search", "shrink", "confirm", "file"]
 Outcome = Literal["clean", "conflict", "vacuous", "interrupted", "failed"]
 
 
@@ -106,6 +106,30 @@ class ConflictFound(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class SearchDone(Event):
+    """The search ended: how many schedules, by how many workers, how many of the ``combinations`` of levels of
+    ``strength`` factors were drawn, how many transitions between abstract states were met.
+
+    ``risk`` is the chance that the next schedule shows a new class of failure, ``bound`` its upper 95 % limit
+    (Good-Turing: ``singletons`` classes were seen in one of ``independent`` schedules); ``early`` says that the
+    bound ended the search.
+    """
+
+    schedules: int
+    workers: int
+    strength: int
+    covered: int
+    combinations: int
+    states: int
+    classes: int
+    singletons: int
+    independent: int
+    risk: float
+    bound: float
+    early: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ShrinkStep(Event):
     """A shorter failing schedule, or a smaller set, was found."""
 
@@ -188,6 +212,26 @@ class HuntFinished(Event):
     refused: Mapping[str, int] = field(default_factory=dict)
     text: str = ""
     flags: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GateStarted(Event):
+    """A gate begins: ``replaced`` are policies of the candidate's own kind, in whose place it stands."""
+
+    candidate: str
+    against: tuple[str, ...]
+    replaced: tuple[str, ...]
+    seed: int
+    schema_version: int = SCHEMA_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class GateFinished(Event):
+    """The end of a gate, after Ctrl-C too: ``report`` is the whole report (see :mod:`fuzzkv.gatereport`)."""
+
+    outcome: str
+    exit_code: int
+    report: Mapping[str, Any]
 
 
 def emit(listeners: Iterable[Listener], event: Event) -> None:

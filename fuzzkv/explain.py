@@ -20,36 +20,7 @@ from fuzzkv.machine.history import History, Record
 from fuzzkv.machine.outcome import Violation
 from fuzzkv.machine.readers import begin, python_apply
 from fuzzkv.machine.start import first_state
-
-_SAID = {
-    "begin_store": "begins to copy {page} to the host",
-    "end_store": "the copy of {page} to the host is complete",
-    "begin_load": "begins to copy {page} back to the device",
-    "end_load": "the copy of {page} to the device is complete",
-    "fail_copy": "the copy of {page} in flight delivers nothing",
-    "drop_device": "gives up the device copy of {page}",
-    "drop_host": "destroys the host copy of {page}{loss}",
-    "quantise": "rewrites {page} in place at {bits} bits",
-    "promise": "quotes {page} as exactly recoverable",
-    "withdraw": "withdraws its quote of {page}",
-    "condemn": "condemns {page} on its evidence",
-    "lose": "declares {page} evicted",
-    "step": "a step asks about {page} and takes {detail} ticks",
-    "demand_load": "{page} is loaded while its reader waits {detail} ticks",
-    "remote_read": "{page} is read in place on the host while its reader waits {detail} ticks",
-    "arrive": "a session of {detail} pages opens",
-    "relevance": "{page} fades from attention",
-    "late_copy": "the link stalls for {detail} ticks",
-    "finish": "the session ends",
-}
-_CLAUSES = {
-    "authority": "a copy that another policy's quote relies on may not be the last exact one to go",
-    "fence": "a frame with a copy in flight on it may not be given up or rewritten",
-    "evidence": "who condemns a page must have seen it read within the horizon of its evidence",
-    "quality-budget": "the losses charged to a request must still fit the shared budget",
-    "link-budget": "a background copy must leave room on the link for a reader's own recovery",
-    "claim": "a page may be quoted as exact only while an exact copy exists",
-}
+from fuzzkv.wording import CLAUSE, PAGEWISE, SAID
 
 
 def refusals(recipe: Recipe, *, from_event: int = 0) -> list[tuple[int, str]]:
@@ -81,7 +52,7 @@ def _sentence(record: Record, names: Mapping[int, str]) -> str:
         if record.primitive == "drop_host" and record.detail
         else ""
     )
-    text = _SAID[record.primitive].format(
+    text = SAID[record.primitive].format(
         page=names.get(record.page, _page(record.page)),
         detail=record.detail,
         loss=loss,
@@ -97,13 +68,9 @@ def _sentence(record: Record, names: Mapping[int, str]) -> str:
 def _relevant(history: History, violation: Violation, latency: bool) -> list[Record]:
     shown = []
     for record in history.records:
-        if (
-            record.event > violation.event
-            or record.primitive in ("read", "tick")
-            or record.primitive not in _SAID
-        ):
+        if record.event > violation.event or record.primitive in ("read", "tick", "relevance"):
             continue
-        whole = record.primitive in ("arrive", "finish", "late_copy") or (
+        whole = record.primitive not in PAGEWISE or (
             latency and record.primitive.startswith(("begin", "end", "step", "demand"))
         )
         if (
@@ -137,7 +104,7 @@ def explain(case: Mapping[str, Any], policies: Sequence[Policy] = ()) -> str:
     latency = invariant.oracle == "latency"
     names = {violation.page: "p"}
     lines = [
-        f"{case['id']}: {' and '.join(full.policies)} break {invariant.id} ({invariant.name}) together.",
+        f"{case['id']}: {_breaks(full.policies, f'{invariant.id} ({invariant.name})')}.",
         "",
         f"Let p be {_page(violation.page)}. Then:",
     ]
@@ -159,6 +126,12 @@ def explain(case: Mapping[str, Any], policies: Sequence[Policy] = ()) -> str:
     ]
     lines += ["", *_refused(recipe, violation)]
     return "\n".join(lines)
+
+
+def _breaks(policies: Sequence[str], what: str) -> str:
+    if len(policies) == 1:
+        return f"{policies[0]} breaks {what} alone"
+    return f"{' and '.join(policies)} break {what} together"
 
 
 def _because(records: Sequence[Record], seen: Mapping[int, int], violation: Violation) -> list[str]:
@@ -231,7 +204,7 @@ def _refused(recipe: Recipe, violation: Violation) -> list[str]:
     lines = []
     for event, clause in direct[:1]:
         lines.append(
-            f"The contract would have refused it at event {event} by the clause '{clause}': {_CLAUSES.get(clause, clause)}."
+            f"The contract would have refused it at event {event} by the clause '{clause}': {CLAUSE.get(clause, clause)}."
         )
     if early:
         lines.append(
@@ -242,5 +215,5 @@ def _refused(recipe: Recipe, violation: Violation) -> list[str]:
         for event, clause in early[:6]:
             op, a, _ = recipe.schedule.events[event]
             who = recipe.schedule.policies[a] if op == ACT else OPS[op]
-            lines.append(f"  event {event}: {who} is refused by '{clause}': {_CLAUSES.get(clause, clause)}.")
+            lines.append(f"  event {event}: {who} is refused by '{clause}': {CLAUSE.get(clause, clause)}.")
     return lines or ["No clause of the contract refuses this case: the contract doesn't cover it."]

@@ -7,8 +7,8 @@ cases as they come.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,17 +36,22 @@ from fuzzkv.events import (
     Outcome,
     PhaseStarted,
     Progress,
+    SearchDone,
     ShrinkStep,
     WarningRaised,
     emit,
 )
 from fuzzkv.machine.callbacks import RuleFault
-from fuzzkv.machine.engine import BulkEngine, FoundClass
+from fuzzkv.machine.engine import BulkEngine
+from fuzzkv.machine.plans import covered
+from fuzzkv.machine.tally import FoundClass, Tally
 from fuzzkv.options import HuntOptions
+from fuzzkv.oracles.residual import Residual
 from fuzzkv.oracles.thresholds import default_thresholds
 from fuzzkv.oracles.verdict import Kind, part_of_known
 from fuzzkv.policies.registry import resolve
 from fuzzkv.shrink import shrink
+from fuzzkv.workers import Task, search_alone, search_together
 
 BUDGET = 2_000_000
 """Schedules of a hunt, unless told otherwise."""
@@ -57,8 +62,14 @@ ALONE = 100_000
 CHUNK = 50_000
 FREE = 20
 """A set with a free policy, which is called back in Python, is searched this many times shorter."""
-INTERACTIONS = slice(2, 7)
+INTERACTIONS = (2, 3, 4, 5, 6, 8)
 """Goals of which a hunt of several policies must reach one: two policies touched each other."""
+
+
+def interacted(goals: Mapping[str, int]) -> bool:
+    """Whether the policies of a search touched each other."""
+    reached = list(goals.values())
+    return any(reached[goal] for goal in INTERACTIONS)
 
 
 @dataclass(frozen=True)
@@ -84,6 +95,8 @@ class _Hunt:
     single: list[str] = field(default_factory=list)
     idle: list[str] = field(default_factory=list)
     engine: BulkEngine | None = None
+    tally: Tally = field(default_factory=Tally)
+    disputed: set[Kind] = field(default_factory=set)
     freed: dict[bool, float] = field(default_factory=dict)
     early: list[Saved] = field(default_factory=list)
     confirmed: int = 0
@@ -151,39 +164,117 @@ class _Hunt:
                 sample = engine.again(seed=self.options.seed, enforce=on)
                 sample.search(look)
                 self.freed[on] = sample.freed_frames
-        engine = self.engine = engine.again(seed=self.options.seed, enforce=enforce)
+        engine = self.engine = engine.again(
+            seed=self.options.seed, enforce=enforce, strength=self.options.strength
+        )
         sets = "schedules of all subsets of two policies and more"
         if len(engine.names) == 1:
             sets = "schedules of the one policy; a conflict takes two"
         self.tell(PhaseStarted("search", total, sets))
         began = time.monotonic()
         seen: set[Kind] = set()
-        chunk = CHUNK // FREE if engine.free else CHUNK
-        while engine.drawn < total:
-            engine.search(min(chunk, total - engine.drawn))
-            for found in engine.classes:
-                kind = _kind(found)
-                if kind not in seen:
-                    seen.add(kind)
-                    names = self._names(found.mask)
-                    length = len(engine.schedule(found.number).events)
-                    self.tell(ConflictFound(names, found.invariant, found.primitive, length, engine.drawn))
-                    self.keep(found, policies, seen)
-            seconds = max(1e-9, time.monotonic() - began)
-            self.tell(
-                Progress(
-                    "search",
-                    engine.drawn,
-                    total,
-                    engine.primitives / seconds,
-                    engine.runs / seconds,
-                    engine.failing,
-                    len(seen),
+        early = False
+        with closing(self.rounds(engine, total)) as found_so_far:
+            for self.tally in found_so_far:
+                self.take(policies, seen)
+                seconds = max(1e-9, time.monotonic() - began)
+                self.tell(
+                    Progress(
+                        "search",
+                        self.tally.drawn,
+                        total,
+                        self.tally.primitives / seconds,
+                        self.tally.runs / seconds,
+                        self.tally.failing,
+                        len(seen),
+                    )
                 )
+                early = self.residual().upper < (self.options.stop_risk or 0)
+                late = self.options.max_time is not None and seconds > self.options.max_time
+                if early or late:
+                    break
+        self.tell_reached(engine, early and self.tally.drawn < total)
+        return self.agreed()
+
+    def rounds(self, engine: BulkEngine, total: int) -> Generator[Tally, None, None]:
+        """The search round by round, in this process or by workers."""
+        chunk = CHUNK // FREE if engine.free else CHUNK
+        options = self.options
+        if options.workers == 1:
+            return search_alone(engine, total, chunk)
+        task = Task(
+            given=options.policies,
+            names=engine.names,
+            config=self.config,
+            enforce=engine.enforce,
+            seed=options.seed,
+            strength=options.strength,
+        )
+        return search_together(task, options.workers, total, chunk)
+
+    def take(self, policies: Sequence[Policy], seen: set[Kind]) -> None:
+        """Tell and file the kinds that are new in a round."""
+        for found in self.tally.classes:
+            kind = _kind(found)
+            if kind in seen:
+                continue
+            seen.add(kind)
+            if self.is_agreed(found):
+                names = self._names(found.mask)
+                self.tell(
+                    ConflictFound(
+                        names, found.invariant, found.primitive, len(found.events), self.tally.drawn
+                    )
+                )
+                self.keep(found, policies, seen)
+
+    def is_agreed(self, found: FoundClass) -> bool:
+        """Whether the Python reader comes to the same states event by event; a hit counts only then."""
+        assert self.engine is not None
+        kind = _kind(found)
+        if kind not in self.disputed and not self.engine.agrees(found.events, found.mask):
+            self.disputed.add(kind)
+            self.dispute(found)
+        return kind not in self.disputed
+
+    def dispute(self, found: FoundClass) -> None:
+        """Warn that the readers disagree on a schedule."""
+        self.tell(
+            WarningRaised(
+                "FKV073",
+                f"{found.invariant} of {'+'.join(self._names(found.mask))}: the readers disagree on its schedule",
+                "Please report this: it is a fault of fuzzkv.",
             )
-            if self.options.max_time is not None and seconds > self.options.max_time:
-                break
-        return engine.classes
+        )
+
+    def agreed(self) -> list[FoundClass]:
+        """The classes of the search, each with a witness on which the readers agree."""
+        return [found for found in self.tally.classes if self.is_agreed(found)]
+
+    def residual(self) -> Residual:
+        """What the search may have missed."""
+        return Residual(self.tally.singletons, self.tally.freely)
+
+    def tell_reached(self, engine: BulkEngine, early: bool) -> None:
+        """Say what the search reached."""
+        tally, residual, strength = self.tally, self.residual(), self.options.strength
+        reached, combinations = covered(engine.levels, strength, tally.longest)
+        self.tell(
+            SearchDone(
+                tally.drawn,
+                self.options.workers,
+                strength,
+                reached,
+                combinations,
+                tally.reached,
+                len(tally.classes),
+                tally.singletons,
+                tally.freely,
+                residual.estimate,
+                residual.upper,
+                early,
+            )
+        )
 
     def keep(self, found: FoundClass, policies: Sequence[Policy], seen: set[Kind]) -> None:
         """File a new kind at once, shrunk by our own passes, so that a kill in the search doesn't lose it.
@@ -194,13 +285,12 @@ class _Hunt:
         kind = _kind(found)
         if bin(found.mask).count("1") < 2 or part_of_known(kind, seen):
             return
-        schedule = self.engine.schedule(found.number)
-        shrunk = shrink(self.engine, kind, schedule.events, thorough=False)
+        shrunk = shrink(self.engine, kind, found.events, thorough=False)
         if shrunk is None or shrunk[1].consequence:
             return
         chosen, small = narrowed(policies, found.mask, shrunk[0])
         recipe = Recipe(small, chosen, self.config)
-        case = make_case(recipe, found.invariant, seed=self.options.seed, schedules=self.engine.drawn)
+        case = make_case(recipe, found.invariant, seed=self.options.seed, schedules=self.tally.drawn)
         if case is not None:
             with suppress(UsageError):
                 self.early.append(save_case(case, self.options.corpus))
@@ -233,31 +323,22 @@ class _Hunt:
         self.tell(PhaseStarted("shrink", len(wanted), "kinds of failures to their shortest schedule"))
         for step, found in enumerate(wanted, 1):
             kind = _kind(found)
-            schedule = self.engine.schedule(found.number)
-            shrunk = shrink(self.engine, kind, schedule.events)
+            shrunk = shrink(self.engine, kind, found.events)
             self.tell(Progress("shrink", step, len(wanted), classes=len(self.cases)))
             if shrunk is None or shrunk[1].consequence:
                 continue
             self.tell(
-                ShrinkStep(
-                    self._names(found.mask), found.invariant, len(schedule.events), len(shrunk[0]), step
-                )
+                ShrinkStep(self._names(found.mask), found.invariant, len(found.events), len(shrunk[0]), step)
             )
             chosen, small = narrowed(policies, found.mask, shrunk[0])
             case = make_case(
                 Recipe(small, chosen, self.config),
                 found.invariant,
                 seed=self.options.seed,
-                schedules=self.engine.drawn,
+                schedules=self.tally.drawn,
             )
             if case is None:
-                self.tell(
-                    WarningRaised(
-                        "FKV073",
-                        f"{found.invariant} of {'+'.join(self._names(found.mask))}: the readers disagree on its schedule",
-                        "Please report this: it is a fault of fuzzkv.",
-                    )
-                )
+                self.dispute(found)
                 continue
             self.file(case)
 
@@ -296,7 +377,7 @@ class _Hunt:
         )
 
     def finish(self, began: float, interrupted: bool) -> HuntResult:
-        engine = self.engine
+        tally = self.tally
         if self.cases:
             write_index(self.options.corpus)
         outcome, code, text = self._judge(interrupted)
@@ -306,12 +387,12 @@ class _Hunt:
                 outcome,
                 code,
                 time.monotonic() - began,
-                engine.runs if engine else 0,
-                engine.primitives if engine else 0,
+                tally.runs,
+                tally.primitives,
                 len(self.cases),
                 self.confirmed,
                 unconfirmed,
-                engine.refused if engine else {},
+                tally.refused,
                 text,
                 self._flags(),
             )
@@ -335,7 +416,7 @@ class _Hunt:
             text = f"{' and '.join(self.idle)} never acted: this hunt shows nothing about it."
             return "vacuous", EXIT_ENVIRONMENT, text
         if engine is not None and len(engine.names) > 1:
-            met = any(list(engine.goals.values())[INTERACTIONS]) or bool(engine.refused)
+            met = interacted(self.tally.goals) or bool(self.tally.refused)
             if not met:
                 text = "The policies never touched each other: this hunt shows nothing."
                 return "vacuous", EXIT_ENVIRONMENT, text
@@ -359,7 +440,7 @@ class _Hunt:
                 f"Capacity still freed under the contract (dC): {freed:.2f} device frames on average, {share:.0f} % of "
                 f"the {without:.2f} that the same policies free without it."
             )
-        goals = self.engine.goals
+        goals = self.tally.goals
         missed = [goal for goal, times in goals.items() if not times]
         rest = f"; never: {', '.join(missed)}" if missed else ""
         return f"Interactions that were to be reached: {len(goals) - len(missed)} of {len(goals)}{rest}."

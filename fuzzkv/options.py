@@ -18,6 +18,8 @@ class HuntOptions:
 
     ``policies`` in the order given, as names or ``pkg.module:NAME``; ``max_examples`` schedules (None: the
     default budget of the hunt) and ``max_time`` seconds bound the search, not the confirmations;
+    ``workers`` processes search, with covering arrays of ``strength`` 2 or 3; the search ends early once the
+    chance that its next schedule shows something new is below ``stop_risk`` with 95 % confidence;
     ``contract`` ``enforce`` runs the policies through the contract; ``confirm`` replays what was found on a
     real engine on ``device``, for ``confirm_time`` seconds in all; cases go to ``corpus``, reports to
     ``report_dir``.
@@ -27,6 +29,9 @@ class HuntOptions:
     seed: int = 0
     max_examples: int | None = None
     max_time: float | None = None
+    workers: int = 1
+    strength: int = 2
+    stop_risk: float | None = None
     contract: ContractMode = "observe"
     confirm: bool = True
     confirm_time: float = 360.0
@@ -35,13 +40,13 @@ class HuntOptions:
     report_dir: Path | None = None
 
 
-def parse_policies(text: str) -> tuple[str, ...]:
+def parse_policies(text: str, option: str = "--policies") -> tuple[str, ...]:
     """``"offload, quant"`` to ``("offload", "quant")``. FKV002 for an empty list or a name given twice."""
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     if not names:
         raise UsageError(
             code="FKV002",
-            value=f"--policies {text!r}",
+            value=f"{option} {text!r}",
             reason="it names no policy",
             cure="Give at least one, such as offload,quant,evict.",
         )
@@ -49,11 +54,25 @@ def parse_policies(text: str) -> tuple[str, ...]:
         if names.count(name) > 1:
             raise UsageError(
                 code="FKV002",
-                value=f"--policies {text!r}",
+                value=f"{option} {text!r}",
                 reason=f"{name!r} is named twice",
                 cure="Name each policy once.",
             )
     return names
+
+
+def parse_workers(text: str, available: int) -> int:
+    """``"4"`` to 4 and ``"auto"`` to ``available``. FKV030 for anything else, or more than 256."""
+    if text.strip() == "auto":
+        return available
+    if not text.strip().isdigit() or not 1 <= int(text) <= 256:
+        raise UsageError(
+            code="FKV030",
+            value=f"--workers {text!r}",
+            reason="it is not a number of processes",
+            cure="Give a number from 1 to 256, or auto for one a core.",
+        )
+    return int(text)
 
 
 def parse_seconds(text: str, option: str = "--max-time") -> float:

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from fuzzkv.casebook import LABELS, label_of
 from fuzzkv.contract.schedule import Event
-from fuzzkv.machine.engine import BulkEngine, FoundClass
+from fuzzkv.machine.engine import BulkEngine
+from fuzzkv.machine.tally import FoundClass
 from fuzzkv.oracles.verdict import Finding, Kind
 from fuzzkv.shrink import Goal, Shrinker
 
@@ -34,7 +35,7 @@ def search(engine: BulkEngine, budget: int) -> dict[str, FoundClass]:
 
 def schedule_of(engine: BulkEngine, found: FoundClass) -> tuple[Event, ...]:
     """The schedule that shows a class."""
-    return engine.schedule(found.number).events
+    return found.events
 
 
 def shrinker(engine: BulkEngine, found: FoundClass) -> Shrinker:

@@ -21,7 +21,9 @@ from fuzzkv import events as ev
 from fuzzkv.corpus import save_case, write_index
 from fuzzkv.errors import EnvironmentFailure, FuzzkvError, UsageError
 from fuzzkv.policies import registry
+from fuzzkv.sides import GateOptions
 from tests.cases import confirmation, make_case
+from tests.report.test_gate_reports import report as gate_report
 
 
 class Run:
@@ -68,6 +70,16 @@ def fake(monkeypatch: pytest.MonkeyPatch, **functions: Any) -> None:
         (["replay", "fkv-1"], "FKV016: fkv-1"),
         (["corpus", "show", "none.json"], "FKV010: none.json"),
         (["corpus", "ls", "--corpus", "nowhere"], "FKV019: nowhere"),
+        (["gate"], "FKV030: fuzzkv gate policy"),
+        (["gate", "ofload"], "FKV001: 'ofload'"),
+        (["gate", "evict", "--against", ","], "FKV002: --against ','"),
+        (["gate", "evict", "--max-time", "soon"], "FKV030: --max-time 'soon'"),
+        (
+            ["gate", "evict", "--report", "junti=x"],
+            "FKV031: --report junti=x: there is no such format. Did you mean 'junit'",
+        ),
+        (["gate", "evict", "--report", "junit"], "FKV030: --report junit: it names no file"),
+        (["gate", "evict", "--corpus", "nowhere"], "FKV019: nowhere"),
     ],
 )
 def test_wrong_use_is_one_line_and_exit_2(run: Any, args: list[str], words: str) -> None:
@@ -157,6 +169,31 @@ def test_a_hunt_gets_its_options_and_gives_its_exit_code(run: Any, monkeypatch: 
     ]
     lines = [json.loads(line) for line in Path("r/events.ndjson").read_text(encoding="utf-8").splitlines()]
     assert [line["event"] for line in lines] == ["HuntStarted", "CaseFiled", "HuntFinished"]
+
+
+def test_a_gate_gets_its_options_and_writes_its_reports(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+
+    def gate(given: Any, listeners: Sequence[ev.Listener]) -> Any:
+        seen.append(given)
+        ev.emit(listeners, ev.GateFinished("conflict", 1, gate_report()))
+        return SimpleNamespace(exit_code=1)
+
+    module = ModuleType("fuzzkv.gate")
+    vars(module).update(gate=gate)
+    monkeypatch.setitem(sys.modules, "fuzzkv.gate", module)
+    reports = [f"--report={form}=out/{form}" for form in ("junit", "json", "ndjson")]
+    done = run("gate", "m:P", "--against", "quant, offload", "--seed", "7", "--max-time", "2m", *reports)
+    assert done.code == 1 and "fuzzkv replay gate-report/fkv-0123456789ab.json" in done.out
+    assert seen == [
+        GateOptions(candidate="m:P", against=("quant", "offload"), seed=7, max_time=120, corpus=None)
+    ]
+    assert Path("out/junit").read_bytes().startswith(b"<?xml") and json.loads(Path("out/json").read_bytes())
+    assert json.loads(Path("out/ndjson").read_text(encoding="utf-8"))["event"] == "GateFinished"
+    # The usual corpus is taken where it is, and only there.
+    Path("corpus").mkdir()
+    run("gate", "m:P")
+    assert seen[-1] == GateOptions(candidate="m:P", corpus=Path("corpus"))
 
 
 def test_ctrl_c_exits_130_with_what_was_found(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,9 @@ import click
 from fuzzkv.cli.shared import corpus_option, invariant_names, no_color_option
 from fuzzkv.errors import EXIT_INTERRUPTED, FuzzkvError
 
+STRENGTH = "Plans cover all pairs (2) or triples (3)."
+STOP_RISK = "Stop once a new kind is less likely than this."
+
 
 @click.command()
 @click.option(
@@ -21,6 +24,9 @@ from fuzzkv.errors import EXIT_INTERRUPTED, FuzzkvError
 )
 @click.option("--max-examples", type=click.IntRange(1), default=None, help="Schedules to search.")
 @click.option("--max-time", default=None, help="Time to search: 90, 90s, 10m or 1h.")
+@click.option("--workers", default="1", show_default=True, help="Processes that search, or auto: one a core.")
+@click.option("--strength", type=click.Choice(["2", "3"]), default="2", show_default=True, help=STRENGTH)
+@click.option("--stop-risk", type=click.FloatRange(0, 1, min_open=True), default=None, help=STOP_RISK)
 @click.option("--contract", type=click.Choice(["observe", "enforce"]), default="observe", show_default=True)
 @click.option("--no-confirm", is_flag=True, help="Do not confirm on a real engine.")
 @click.option("--confirm-time", default="360s", show_default=True, help="Time for all confirmations.")
@@ -35,6 +41,9 @@ def hunt(
     seed: int,
     max_examples: int | None,
     max_time: str | None,
+    workers: str,
+    strength: str,
+    stop_risk: float | None,
     contract: Any,
     no_confirm: bool,
     confirm_time: str,
@@ -44,13 +53,17 @@ def hunt(
     no_color: bool,
 ) -> None:
     """Find, shrink, confirm and file conflicts."""
-    from fuzzkv.options import HuntOptions, parse_policies, parse_seconds
+    from fuzzkv.options import HuntOptions, parse_policies, parse_seconds, parse_workers
+    from fuzzkv.workers import cores
 
     options = HuntOptions(
         policies=parse_policies(policies),
         seed=seed,
         max_examples=max_examples,
         max_time=parse_seconds(max_time) if max_time is not None else None,
+        workers=parse_workers(workers, cores()),
+        strength=int(strength),
+        stop_risk=stop_risk,
         contract=contract,
         confirm=not no_confirm,
         confirm_time=parse_seconds(confirm_time, "--confirm-time"),

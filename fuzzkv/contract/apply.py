@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from fuzzkv.contract.admission import pause, pressure, queue
+from fuzzkv.contract.generation import grow, verify
+from fuzzkv.contract.renewal import ask_sleep, ask_weights
+from fuzzkv.contract.rewind import abort
 from fuzzkv.contract.vocabulary import *
 from fuzzkv.contract.workload import arrive, fail_copy, finish, late_copy, relevance, step, tick
 
@@ -39,3 +43,48 @@ def apply_fail(s: State, a: Int, b: Int) -> None:
 def apply_late(s: State, a: Int, b: Int) -> None:
     """The link stalls."""
     late_copy(s, True, a)
+
+
+def apply_queue(s: State, a: Int, b: Int) -> None:
+    """A session opens and waits."""
+    queue(s, True, a, b)
+
+
+def apply_text(s: State, a: Int, b: Int) -> None:
+    """The next session has a text that others may have too."""
+    put(s, R_NEXT, a, b)
+
+
+def apply_grow(s: State, a: Int, b: Int) -> None:
+    """A session generates tokens."""
+    grow(s, True, a, b)
+
+
+def apply_verify(s: State, a: Int, b: Int) -> None:
+    """Drafts are accepted or taken back."""
+    verify(s, True, a, b)
+
+
+def apply_abort(s: State, a: Int, b: Int) -> None:
+    """A user takes text back."""
+    abort(s, True, a, b)
+
+
+def apply_pause(s: State, a: Int, b: Int) -> None:
+    """A session is set aside."""
+    pause(s, True, a)
+
+
+def apply_weights(s: State, a: Int, b: Int) -> None:
+    """New weights are published."""
+    ask_weights(s, True)
+
+
+def apply_sleep(s: State, a: Int, b: Int) -> None:
+    """Sleep is asked for."""
+    ask_sleep(s, True, a)
+
+
+def apply_pressure(s: State, a: Int, b: Int) -> None:
+    """Memory pressure changes."""
+    pressure(s, True, a, b)

@@ -29,6 +29,15 @@ def permit_copy(s: State, g: Bool, k: Int) -> Bool:
     return not_(late)
 
 
+def permit_frame(s: State, g: Bool, frame: Int) -> Bool:
+    """Fence: a copy isn't started into a frame that a device step in flight will still write."""
+    guard(g)
+    n = 0
+    for j in each(NJ):
+        n = ite(and_(get(s, J_KIND, j) == RUN, get(s, J_DST, j) == frame), 1, n)
+    return not_(refuse(s, and_(g, n == 1), C_FENCE))
+
+
 def permit_destroy(s: State, g: Bool, k: Int, p: Int, last: Bool, busy: Bool, loss: Int) -> Bool:
     """Authority, fence and quality budget: giving up a copy.
 

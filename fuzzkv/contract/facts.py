@@ -11,10 +11,8 @@ def request_of(p: Int) -> Int:
 
 
 def tag_of(s: State, p: Int) -> Int:
-    """The ghost tag of the bytes that the page's reader expects: they name the page and its session's
-    epoch.
-    """
-    return get(s, R_EPOCH, request_of(p)) * NP + p + 1
+    """The ghost tag of the bytes that the page's reader expects (``contract.identity`` has its fields)."""
+    return get(s, WANT, p)
 
 
 def slot(i: Int) -> Int:
@@ -99,9 +97,10 @@ def in_flight_on_device(s: State, f: Int) -> Bool:
     """Whether a copy in flight reads or fills this device frame."""
     n = 0
     for j in each(NJ):
-        store = and_(get(s, J_KIND, j) == STORE, get(s, J_SRC, j) == f)
-        load = and_(get(s, J_KIND, j) == LOAD, get(s, J_DST, j) == f)
-        n = ite(or_(store, load), 1, n)
+        kind = get(s, J_KIND, j)
+        source = and_(or_(kind == STORE, kind == SPILL), get(s, J_SRC, j) == f)
+        target = and_(or_(kind == LOAD, kind >= RUN), kind != SPILL, get(s, J_DST, j) == f)
+        n = ite(or_(source, target), 1, n)
     return n == 1
 
 
@@ -118,6 +117,40 @@ def in_flight_on_host(s: State, f: Int) -> Bool:
 def own_in_flight(s: State, k: Int) -> Int:
     """How many copies of this policy are in flight."""
     return get(s, FLYING, k)
+
+
+def waiting(s: State, r: Int) -> Bool:
+    """Whether a session is open, but pages of it are still to be computed or brought."""
+    return and_(get(s, R_ACTIVE, r) == 1, get(s, R_TODO, r) > 0)
+
+
+def running(s: State, r: Int) -> Bool:
+    """Whether a session is open and has all its pages: its next step can run."""
+    return and_(get(s, R_ACTIVE, r) == 1, get(s, R_TODO, r) == 0)
+
+
+def to_do(s: State, p: Int) -> Bool:
+    """Whether the page is still to be computed, and nothing was found or is on its way for it."""
+    return and_(get(s, TODO, p) == 1, get(s, DEV, p) < 0)
+
+
+def complete_page(s: State, p: Int) -> Bool:
+    """Whether the page is full of tokens, accepted or drafted."""
+    r = request_of(p)
+    last = p == r * PAGES + get(s, R_N, r) - 1
+    return and_(get(s, OWNED, p) == 1, or_(not_(last), get(s, R_RES, r) == 0))
+
+
+def settled(s: State, p: Int) -> Bool:
+    """Whether the page holds accepted tokens only."""
+    r = request_of(p)
+    last = p == r * PAGES + get(s, R_N, r) - 1
+    return or_(not_(last), get(s, R_DRAFT, r) == 0)
+
+
+def pinned(s: State, p: Int) -> Bool:
+    """Whether the page's host frame is pinned."""
+    return and_(get(s, HOST, p) >= 0, get(s, H_PIN, slot(get(s, HOST, p))) > 0)
 
 
 def quoted(s: State, p: Int) -> Bool:

@@ -12,9 +12,6 @@ Severity = Literal["corruption", "quality", "latency", "progress", "contract"]
 class Invariant:
     """One rule.  ``implied_by``: violations of these on the same page bring this one with them, so it isn't a
     kind of its own then.
-
-    ``checked`` says whether this release has a predicate for it in the machine; the others are named so that
-    cases can refer to them.
     """
 
     id: str
@@ -23,7 +20,6 @@ class Invariant:
     severity: Severity
     oracle: str
     implied_by: tuple[str, ...] = ()
-    checked: bool = False
 
 
 INVARIANTS: tuple[Invariant, ...] = (
@@ -34,7 +30,6 @@ INVARIANTS: tuple[Invariant, ...] = (
         "corruption",
         "content",
         ("I2", "I4", "I12"),
-        True,
     ),
     Invariant(
         "I2",
@@ -42,8 +37,7 @@ INVARIANTS: tuple[Invariant, ...] = (
         "a frame returns to its pool only behind the fence of every copy and step in flight on it",
         "corruption",
         "content",
-        (),
-        True,
+        ("I7", "I8"),
     ),
     Invariant(
         "I3",
@@ -51,8 +45,7 @@ INVARIANTS: tuple[Invariant, ...] = (
         "a fill completes before it is read",
         "corruption",
         "content",
-        ("I1", "I2"),
-        True,
+        ("I1", "I2", "I8", "I16"),
     ),
     Invariant(
         "I4",
@@ -61,7 +54,6 @@ INVARIANTS: tuple[Invariant, ...] = (
         "corruption",
         "content",
         ("I2",),
-        True,
     ),
     Invariant("I5", "layout-identity", "layout is equal for writer and reader", "corruption", "content"),
     Invariant("I6", "sidecar-unity", "payload and its scales move as one unit", "corruption", "content"),
@@ -74,6 +66,7 @@ INVARIANTS: tuple[Invariant, ...] = (
         "an index entry exists if and only if its frame holds that content",
         "corruption",
         "content",
+        ("I5", "I6", "I9"),
     ),
     Invariant(
         "I9",
@@ -81,6 +74,7 @@ INVARIANTS: tuple[Invariant, ...] = (
         "rollback, fork and replay restore every component, or refuse loudly",
         "corruption",
         "content",
+        ("I7",),
     ),
     Invariant(
         "I10", "one-boundary", "all groups and tiers resume from one boundary", "corruption", "content"
@@ -88,11 +82,10 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         "I11",
         "conservation",
-        "a page and its frame name each other; no frame is lost or owned twice",
+        "a page and its frame name each other; counts match what is filed; every pin has an owner",
         "corruption",
         "conservation",
         ("I2",),
-        True,
     ),
     Invariant(
         "I12",
@@ -101,7 +94,6 @@ INVARIANTS: tuple[Invariant, ...] = (
         "corruption",
         "content",
         ("I1", "I2", "I3", "I4"),
-        True,
     ),
     Invariant(
         "I13",
@@ -116,8 +108,6 @@ INVARIANTS: tuple[Invariant, ...] = (
         "background and recovery traffic together fit the link and the latency objective",
         "latency",
         "latency",
-        (),
-        True,
     ),
     Invariant(
         "I15",
@@ -132,12 +122,8 @@ INVARIANTS: tuple[Invariant, ...] = (
         "a failed or short transfer never yields a page that counts as valid",
         "corruption",
         "content",
-        (),
-        True,
     ),
-    Invariant(
-        "I17", "evidence", "an action runs only on evidence that covers it", "contract", "contract", (), True
-    ),
+    Invariant("I17", "evidence", "an action runs only on evidence that covers it", "contract", "contract"),
     Invariant(
         "I18",
         "quality-budget",
@@ -145,7 +131,6 @@ INVARIANTS: tuple[Invariant, ...] = (
         "quality",
         "quality",
         ("I1",),
-        True,
     ),
 )
 """All of them, in order."""
@@ -157,8 +142,3 @@ BY_ID: dict[str, Invariant] = {invariant.id: invariant for invariant in INVARIAN
 def names() -> dict[str, str]:
     """Invariant id -> name."""
     return {invariant.id: invariant.name for invariant in INVARIANTS}
-
-
-def checked() -> tuple[str, ...]:
-    """Ids of the invariants that the machine has a predicate for."""
-    return tuple(invariant.id for invariant in INVARIANTS if invariant.checked)

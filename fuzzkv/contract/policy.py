@@ -19,10 +19,9 @@ class Policy:
 
     ``parameters`` are integers in the order in which the rule reads them (``PARAM`` column, at most
     ``NPARAM``).  ``rule`` is written in the vocabulary: all readers have it.  ``free`` marks a rule in
-    ordinary Python instead, which is called back from the search and the solver can't read; it has the same
-    arguments and uses the same primitives.  If it keeps state of its own in Python, its attribute ``fresh`` (a
-    function without arguments) has to clear that: it is called before every run.  ``workload`` names the events
-    beyond the first eight that the policy wants drawn; they are drawn only if a policy of the set names them.
+    ordinary Python instead: it has the same arguments and uses the same primitives, but the solver can't read
+    it and it is slower.  ``workload`` names events beyond the usual eight that the policy lives on
+    (``schedule.EXTRA``): they are drawn for a set only if one of its policies asks for them.
     """
 
     name: str

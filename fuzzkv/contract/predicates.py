@@ -6,7 +6,9 @@ touched.
 
 from __future__ import annotations
 
+from fuzzkv.contract.clauses import refuse
 from fuzzkv.contract.facts import device_exact, host_exact, quoted, request_of, slot, tag_of
+from fuzzkv.contract.identity import blame
 from fuzzkv.contract.vocabulary import *
 
 
@@ -20,6 +22,16 @@ def violate(s: State, g: Bool, invariant: int, k: Int, p: Int, primitive: Int) -
     put_if(s, first, V_PAGE, invariant, p)
     put_if(s, first, V_ACTOR, invariant, k)
     put_if(s, first, V_PRIM, invariant, primitive)
+
+
+def hazard(s: State, g: Bool, bad: Bool, clause: int, invariant: int, k: Int, p: Int, primitive: int) -> Bool:
+    """An act that breaks an invariant if ``bad``: with the contract enforced it is refused under its clause,
+    otherwise the violation is recorded.  Returns whether the act goes on.
+    """
+    guard(g)
+    refused = refuse(s, and_(g, bad), clause)
+    violate(s, and_(g, bad, not_(refused)), invariant, k, p, primitive)
+    return not_(refused)
 
 
 def check_authority(s: State, g: Bool, k: Int, p: Int, primitive: Int) -> None:
@@ -36,11 +48,12 @@ def check_fence(s: State, g: Bool, k: Int, p: Int, primitive: Int) -> None:
 
 
 def check_read(s: State, g: Bool, p: Int, tag: Int) -> None:
-    """I2 and I3: what is read is what the page's session wrote, and it was filled before."""
-    guard(g)
+    """I2 to I7 and I9: what is read is what the page's reader expects; if it isn't, its tag says why."""
     wrong = and_(g, tag != tag_of(s, p))
-    violate(s, and_(wrong, tag != 0), I2, NOBODY, p, P_READ)
-    violate(s, and_(wrong, tag == 0), I3, NOBODY, p, P_READ)
+    guard(wrong)
+    cause = blame(tag, tag_of(s, p))
+    for i in each(NINV):
+        violate(s, and_(wrong, cause == i), i, NOBODY, p, P_READ)
 
 
 def check_snapshot(s: State, g: Bool, j: Int, d: Int) -> None:
@@ -51,11 +64,15 @@ def check_snapshot(s: State, g: Bool, j: Int, d: Int) -> None:
 
 
 def check_conservation(s: State, g: Bool, p: Int) -> None:
-    """I11: a page and its frame name each other, on both tiers."""
+    """I11: a page and its frame name each other, on both tiers; a frame that several refer to names one of its
+    pages.
+    """
     guard(g)
     d = get(s, DEV, p)
     h = get(s, HOST, p)
-    bad_device = and_(d >= 0, get(s, D_PAGE, slot(d)) != p)
+    owner = get(s, D_PAGE, slot(d))
+    shared = and_(owner >= 0, get(s, D_REF, slot(d)) > 1, get(s, DEV, slot(owner)) == d)
+    bad_device = and_(d >= 0, owner != p, not_(shared))
     bad_host = and_(h >= 0, get(s, H_PAGE, slot(h)) != p)
     violate(s, and_(g, or_(bad_device, bad_host)), I11, NOBODY, p, 0)
 
@@ -81,14 +98,14 @@ def check_latency(s: State, g: Bool, p: Int, ticks: Int, late: Int) -> None:
     violate(s, and_(g, ticks > get(s, OBJECTIVE, 0) + get(s, TOLERANCE, 0) + late), I14, NOBODY, p, P_STEP)
 
 
-def check_failed_closed(s: State, g: Bool, p: Int, frame: Int) -> None:
+def check_failed_closed(s: State, g: Bool, k: Int, p: Int, frame: Int) -> None:
     """I16: after a failed copy its target doesn't count as filled."""
     guard(g)
     violate(
         s,
         and_(g, get(s, D_PAGE, frame) == p, get(s, D_FILL, frame) == 1, get(s, D_TAG, frame) == 0),
         I16,
-        NOBODY,
+        k,
         p,
         P_FAIL_COPY,
     )

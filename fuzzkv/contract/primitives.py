@@ -12,9 +12,11 @@ from fuzzkv.contract.clauses import (
     permit_condemn,
     permit_copy,
     permit_destroy,
+    permit_frame,
     permit_promise,
     permit_reshape,
 )
+from fuzzkv.contract.copies import done, launch, retire
 from fuzzkv.contract.facts import (
     device_exact,
     free_device_frame,
@@ -30,6 +32,7 @@ from fuzzkv.contract.facts import (
     request_of,
     slot,
 )
+from fuzzkv.contract.frames import let_go, reserve
 from fuzzkv.contract.predicates import (
     check_authority,
     check_budget_of_quality,
@@ -40,46 +43,8 @@ from fuzzkv.contract.predicates import (
     check_fence,
     check_snapshot,
 )
+from fuzzkv.contract.transfers import deliver
 from fuzzkv.contract.vocabulary import *
-
-
-def done(s: State, g: Bool, primitive: Int, k: Int, p: Int, detail: Int) -> None:
-    """Count a primitive that ran and tell it to the history."""
-    add_if(s, g, PRIMS, 0, 1)
-    add_if(s, and_(g, k >= 0), ACTED, slot(k) * NPRIM + primitive, 1)
-    note(s, g, primitive, k, p, detail)
-
-
-def launch(s: State, g: Bool, k: Int, p: Int, kind: Int, j: Int, src: Int, dst: Int) -> None:
-    """Put a copy on the link: first come first served, one page takes ``PAGE_COST`` ticks."""
-    guard(g)
-    now = get(s, NOW, 0)
-    queue = get(s, LINK_FREE, 0)
-    end = ite(queue > now, queue, now) + get(s, PAGE_COST, 0)
-    other = 0
-    for i in each(NJ):
-        other = ite(and_(get(s, J_KIND, i) != 0, get(s, J_BY, i) != k, get(s, J_BY, i) >= 0), 1, other)
-    add_if(s, and_(g, other == 1), GOAL, 5, 1)
-    put_if(s, g, LINK_FREE, 0, end)
-    put_if(s, g, J_KIND, j, kind)
-    put_if(s, g, J_PAGE, j, p)
-    put_if(s, g, J_SRC, j, src)
-    put_if(s, g, J_DST, j, dst)
-    put_if(s, g, J_END, j, end)
-    put_if(s, g, J_BY, j, k)
-    put_if(s, g, J_FAIL, j, 0)
-    put_if(s, g, J_OVER, j, 0)
-    add_if(s, g, BUSY, p, 1)
-    add_if(s, and_(g, k >= 0), FLYING, slot(k), 1)
-
-
-def retire(s: State, g: Bool, j: Int) -> None:
-    """A copy is no longer in flight."""
-    guard(g)
-    k = get(s, J_BY, j)
-    add_if(s, and_(g, get(s, J_KIND, j) != ABANDONED), BUSY, get(s, J_PAGE, j), -1)
-    put_if(s, g, J_KIND, j, 0)
-    add_if(s, and_(g, k >= 0), FLYING, slot(k), -1)
 
 
 def begin_store(s: State, g: Bool, k: Int, p: Int) -> Bool:
@@ -117,16 +82,13 @@ def begin_load(s: State, g: Bool, k: Int, p: Int) -> Bool:
     j = free_job(s)
     filled = and_(h >= 0, get(s, H_FILL, slot(h)) == 1)
     can = and_(g, filled, or_(over, and_(d < 0, free >= 0)), j >= 0, not_(page_in_flight(s, p)))
-    ok = and_(can, permit_copy(s, can, k))
+    ok = and_(can, permit_copy(s, can, k), or_(over, permit_frame(s, can, free)))
     place = slot(j)
     target = ite(d >= 0, d, slot(free))
     launch(s, ok, k, p, LOAD, place, slot(h), target)
     put_if(s, and_(ok, over), J_OVER, place, 1)
     fresh = and_(ok, not_(over))
-    put_if(s, fresh, DEV, p, target)
-    put_if(s, fresh, D_PAGE, target, p)
-    put_if(s, fresh, D_FILL, target, 0)
-    put_if(s, fresh, D_TAG, target, 0)
+    reserve(s, fresh, p, target)
     done(s, ok, P_BEGIN_LOAD, k, p, get(s, PAGE_COST, 0))
     return ok
 
@@ -161,13 +123,15 @@ def complete(s: State, g: Bool, j: Int) -> None:
     put_if(s, loaded, D_PREC, d_dst, get(s, H_PREC, h_src))
     home = get(s, D_PAGE, d_dst) == p
     put_if(s, and_(loaded, home), D_FILL, d_dst, 1)
+    put_if(s, loaded, D_DMA, d_dst, 1)
     unloaded = and_(load, not_(good), home, get(s, J_OVER, j) == 0)
-    put_if(s, unloaded, D_PAGE, d_dst, FREE)
-    put_if(s, and_(unloaded, get(s, DEV, p) == d_dst), DEV, p, -1)
+    # A frame that a policy has declared valid before stays, and then it is a failure that isn't closed.
+    let_go(s, and_(unloaded, get(s, D_FILL, d_dst) == 0, get(s, DEV, p) == d_dst), p)
     done(s, loaded, P_END_LOAD, k, p, 0)
     failed = and_(or_(store, load), not_(good))
     done(s, failed, P_FAIL_COPY, NOBODY, p, 0)
-    check_failed_closed(s, unloaded, p, d_dst)
+    check_failed_closed(s, unloaded, k, p, d_dst)
+    deliver(s, and_(g, get(s, J_KIND, j) >= RUN), j)
     retire(s, g, j)
     check_conservation(s, g, p)
 
@@ -191,10 +155,7 @@ def drop_device(s: State, g: Bool, k: Int, p: Int) -> Bool:
     last = or_(and_(device_exact(s, p), not_(host_exact(s, p))), not_(hosted(s, p)))
     ok = and_(can, permit_destroy(s, can, k, p, last, busy, 0))
     check_fence(s, and_(ok, busy), k, p, P_DROP_DEVICE)
-    put_if(s, ok, D_PAGE, frame, FREE)
-    put_if(s, ok, D_TAG, frame, 0)
-    put_if(s, ok, D_FILL, frame, 0)
-    put_if(s, ok, DEV, p, -1)
+    let_go(s, ok, p)
     done(s, ok, P_DROP_DEVICE, k, p, 0)
     check_authority(s, ok, k, p, P_DROP_DEVICE)
     check_conservation(s, ok, p)
@@ -210,7 +171,7 @@ def drop_host(s: State, g: Bool, k: Int, p: Int, final: Int) -> Bool:
     guard(g)
     h = get(s, HOST, p)
     frame = slot(h)
-    can = and_(g, h >= 0, get(s, H_FILL, frame) == 1)
+    can = and_(g, h >= 0, get(s, H_FILL, frame) == 1, get(s, H_PIN, frame) == 0)
     busy = in_flight_on_host(s, frame)
     last = or_(and_(host_exact(s, p), not_(device_exact(s, p))), not_(present(s, p)))
     n = get(s, R_N, request_of(p))

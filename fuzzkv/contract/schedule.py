@@ -7,15 +7,40 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from fuzzkv.contract.layout import NR, PAGES
+from fuzzkv.contract.layout import NR, PAGES, TOKENS
 
 TICK, ARRIVE, STEP, ACT, FADE, FINISH, FAIL, LATE = range(8)
-"""Codes of the events."""
-OPS: tuple[str, ...] = ("tick", "arrive", "step", "act", "fade", "finish", "fail", "late")
+"""Codes of the events that every set meets."""
+QUEUE, TEXT, GROW, VERIFY, ABORT, PAUSE, WEIGHTS, SLEEP, PRESSURE = range(8, 17)
+"""Codes of the events that are drawn only if a policy of the set asks for them (``Policy.workload``)."""
+OPS: tuple[str, ...] = (
+    "tick",
+    "arrive",
+    "step",
+    "act",
+    "fade",
+    "finish",
+    "fail",
+    "late",
+    "queue",
+    "text",
+    "grow",
+    "verify",
+    "abort",
+    "pause",
+    "weights",
+    "sleep",
+    "pressure",
+)
 """Names of the events, by code: time passes; a session of ``b`` pages opens; a step of session ``a`` asks
 about its page ``b``; the policy in slot ``a`` may act; page ``b`` of session ``a`` fades from attention; a
-session ends; the oldest copy in flight fails; the link stalls for ``a`` ticks.
+session ends; the oldest copy in flight fails; the link stalls for ``a`` ticks; a session of ``b`` pages opens and
+waits; the next session in slot ``a`` has the shared text ``b``; session ``a`` generates ``b`` tokens; ``b`` of its
+drafts are accepted; its user takes the text back from page ``b`` on; it is set aside and waits again; new weights are
+published; sleep of depth ``a`` is asked for; pressure takes ``a`` device and ``b`` host frames away.
 """
+EXTRA: tuple[str, ...] = OPS[8:]
+"""Names that a policy's ``workload`` may have."""
 BOUNDS: tuple[tuple[int, int, int, int], ...] = (
     (1, 32, 0, 0),
     (0, NR - 1, 1, PAGES),
@@ -25,6 +50,15 @@ BOUNDS: tuple[tuple[int, int, int, int], ...] = (
     (0, NR - 1, 0, 0),
     (0, 0, 0, 0),
     (1, 16, 0, 0),
+    (0, NR - 1, 1, PAGES),
+    (0, NR - 1, 0, 3),
+    (0, NR - 1, 1, TOKENS),
+    (0, NR - 1, 0, TOKENS),
+    (0, NR - 1, 0, PAGES - 1),
+    (0, NR - 1, 0, 0),
+    (0, 0, 0, 0),
+    (1, 2, 0, 0),
+    (0, 8, 0, 8),
 )
 """For each code: least and largest ``a``, least and largest ``b``."""
 

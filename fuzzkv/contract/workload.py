@@ -8,37 +8,24 @@ place if no device frame is free.
 
 from __future__ import annotations
 
-from fuzzkv.contract.facts import (
-    free_device_frame,
-    free_device_frames,
-    hosted,
-    page_in_flight,
-    present,
-    slot,
-    tag_of,
-)
+from fuzzkv.contract.admission import prepare
+from fuzzkv.contract.clock import pass_time
+from fuzzkv.contract.copies import done
+from fuzzkv.contract.facts import free_device_frame, free_device_frames, hosted, page_in_flight, present, slot
+from fuzzkv.contract.frames import pass_fence, take
+from fuzzkv.contract.generation import grow
+from fuzzkv.contract.groups import check_boundary
 from fuzzkv.contract.predicates import check_conservation, check_latency, check_read, check_served
-from fuzzkv.contract.primitives import done, settle
+from fuzzkv.contract.primitives import settle
+from fuzzkv.contract.sessions import close_session, open_session
 from fuzzkv.contract.vocabulary import *
 
 BACKGROUND = 2
 """Attention that a relevant page gets in each step that reads it."""
 FOCUS = 8
 """Attention that the focus of a step gets besides."""
-
-
-def pass_time(s: State, g: Bool, ticks: Int) -> None:
-    """Time passes; device capacity that isn't used by owned pages is summed up in quarter frames x ticks."""
-    guard(g)
-    freed = 0
-    for p in each(NP):
-        skip(get(s, OWNED, p) == 1)
-        d = get(s, DEV, p)
-        level = get(s, D_PREC, slot(d))
-        lossy = ite(level == INT8, 2, ite(level == INT4, 3, 0))
-        freed = freed + ite(get(s, OWNED, p) == 0, 0, ite(d < 0, 4, lossy))
-    add_if(s, g, FREED, 0, freed * ticks)
-    add_if(s, g, NOW, 0, ticks)
+DEGENERATE = 100
+"""Lost answers, in permille, from which on a queued session's output runs on."""
 
 
 def arrive(s: State, g: Bool, r: Int, n: Int) -> None:
@@ -47,71 +34,26 @@ def arrive(s: State, g: Bool, r: Int, n: Int) -> None:
     """
     ok = and_(g, get(s, R_ACTIVE, r) == 0, free_device_frames(s) >= n)
     guard(ok)
-    put_if(s, ok, R_ACTIVE, r, 1)
-    put_if(s, ok, R_N, r, n)
-    add_if(s, ok, R_EPOCH, r, 1)
-    put_if(s, ok, R_LOSS, r, 0)
-    put_if(s, ok, R_STEPS, r, 0)
-    for k in each(NK):
-        put_if(s, ok, SPENT, k * NR + r, 0)
-    for i in each(PAGES):
-        p = r * PAGES + i
-        mine = and_(ok, i < n)
-        f = free_device_frame(s)
-        frame = slot(f)
-        put_if(s, mine, OWNED, p, 1)
-        put_if(s, mine, DEV, p, frame)
-        put_if(s, mine, HOST, p, -1)
-        put_if(s, mine, EVICTED, p, 0)
-        put_if(s, mine, PAID, p, 0)
-        put_if(s, mine, RELEVANT, p, 1)
-        put_if(s, mine, ATT, p, 0)
-        put_if(s, mine, LIFE, p, 0)
-        put_if(s, mine, SEEN, p, 0)
-        put_if(s, mine, LAST, p, get(s, NOW, 0))
-        put_if(s, mine, GAP, p, 0)
-        put_if(s, mine, HITS, p, 0)
-        put_if(s, mine, D_PAGE, frame, p)
-        put_if(s, mine, D_TAG, frame, tag_of(s, p))
-        put_if(s, mine, D_PREC, frame, EXACT)
-        put_if(s, mine, D_FILL, frame, 1)
-        for k in each(NK):
-            put_if(s, mine, QUOTE, k * NP + p, 0)
-            put_if(s, mine, MARK, k * NP + p, 0)
-            put_if(s, mine, DUE, k * NP + p, 0)
+    open_session(s, ok, r, n, True, P_ARRIVE)
     done(s, ok, P_ARRIVE, NOBODY, r * PAGES, n)
 
 
 def finish(s: State, g: Bool, r: Int) -> None:
-    """A session ends: its frames and quotes are given back; its copies in flight deliver nothing, but stay on
-    the link till their time.
+    """A session ends.
+
+    The output of a queued session that has lost answers degenerates and runs on instead, by a page a time
+    (fidelity [R]; the effect is reported for lossy caches, its size is ours).
     """
     ok = and_(g, get(s, R_ACTIVE, r) == 1)
     guard(ok)
-    put_if(s, ok, R_ACTIVE, r, 0)
-    for j in each(NJ):
-        mine = and_(get(s, J_PAGE, j) >= r * PAGES, get(s, J_PAGE, j) < r * PAGES + PAGES)
-        put_if(s, and_(ok, get(s, J_KIND, j) != 0, mine), J_KIND, j, ABANDONED)
-    for f in each(ND):
-        mine = and_(ok, get(s, D_PAGE, f) >= r * PAGES, get(s, D_PAGE, f) < r * PAGES + PAGES)
-        put_if(s, mine, D_TAG, f, 0)
-        put_if(s, mine, D_FILL, f, 0)
-        put_if(s, mine, D_PAGE, f, FREE)
-    for f in each(NH):
-        mine = and_(ok, get(s, H_PAGE, f) >= r * PAGES, get(s, H_PAGE, f) < r * PAGES + PAGES)
-        put_if(s, mine, H_TAG, f, 0)
-        put_if(s, mine, H_FILL, f, 0)
-        put_if(s, mine, H_PAGE, f, FREE)
-    for i in each(PAGES):
-        p = r * PAGES + i
-        put_if(s, ok, OWNED, p, 0)
-        put_if(s, ok, BUSY, p, 0)
-        put_if(s, ok, DEV, p, -1)
-        put_if(s, ok, HOST, p, -1)
-        for k in each(NK):
-            put_if(s, ok, QUOTE, k * NP + p, 0)
-            put_if(s, ok, MARK, k * NP + p, 0)
-    done(s, ok, P_FINISH, NOBODY, r * PAGES, 0)
+    on = and_(ok, get(s, R_LOSS, r) >= DEGENERATE, get(s, RUN_ON, r) > 0)
+    add_if(s, on, RUN_ON, r, -1)
+    grow(s, on, r, TOKENS)
+    ends = and_(ok, not_(on))
+    close_session(s, ends, r)
+    # It ends between two steps.
+    pass_fence(s, ends)
+    done(s, ends, P_FINISH, NOBODY, r * PAGES, 0)
 
 
 def serve(s: State, g: Bool, p: Int) -> Bool:
@@ -139,11 +81,8 @@ def serve(s: State, g: Bool, p: Int) -> Bool:
     f = free_device_frame(s)
     frame = slot(f)
     landed = and_(away, f >= 0)
-    put_if(s, landed, DEV, p, frame)
-    put_if(s, landed, D_PAGE, frame, p)
-    put_if(s, landed, D_TAG, frame, get(s, H_TAG, source))
-    put_if(s, landed, D_PREC, frame, get(s, H_PREC, source))
-    put_if(s, landed, D_FILL, frame, 1)
+    take(s, landed, p, frame, get(s, H_TAG, source), get(s, H_PREC, source))
+    put_if(s, landed, D_DMA, frame, 1)
     add_if(s, landed, DEMAND, 0, 1)
     done(s, landed, P_DEMAND_LOAD, NOBODY, p, wait)
     in_place = and_(away, f < 0)
@@ -170,7 +109,9 @@ def read(s: State, g: Bool, p: Int) -> None:
 
 def step(s: State, g: Bool, r: Int, i: Int) -> None:
     """One step of a session that asks about its page ``i``."""
-    ok = and_(g, get(s, R_ACTIVE, r) == 1, i < get(s, R_N, r))
+    ready = and_(g, get(s, R_ACTIVE, r) == 1, i < get(s, R_N, r))
+    guard(ready)
+    ok = and_(ready, prepare(s, ready, r))
     guard(ok)
     focus = r * PAGES + i
     began = get(s, NOW, 0)
@@ -194,8 +135,10 @@ def step(s: State, g: Bool, r: Int, i: Int) -> None:
     add_if(s, ok, R_STEPS, r, 1)
     add_if(s, ok, LAT_SUM, 0, ticks)
     put_if(s, and_(ok, ticks > get(s, LAT_MAX, 0)), LAT_MAX, 0, ticks)
+    check_boundary(s, ok, r)
     pass_time(s, ok, get(s, STEP_COST, 0))
     settle(s)
+    pass_fence(s, ok)
     done(s, ok, P_STEP, NOBODY, focus, ticks)
 
 

@@ -1,24 +1,21 @@
 """The bulk search: draw a schedule, run it for a set of policies, and where an oracle fails run every subset.
 
-These functions are put, as they stand, behind the written-out text of the events and compiled with it
-(``apply``, ``call_rule`` and ``damage`` are that module's).  They are also ordinary Python, so a test runs both
-and compares.  ``rules`` is a row of addresses: of each slot's rule, of what clears its state in Python before a
-run (0: nothing), whether there is any such, and whether a rule has raised, so that the search has to stop.
-Every draw comes from (seed, number of the schedule), so any schedule of a hunt can be drawn again.
+These functions and those of ``machine.drawing`` and ``machine.novelty`` are put, as they stand, behind the
+written-out text of the events and compiled with it (``apply``, ``call_rule`` and ``damage`` are that module's).
+They are also ordinary Python, so a test runs both and compares.  ``rules`` is a row of addresses: of each slot's
+rule, of what clears its state in Python before a run (0: nothing), whether there is any such, and whether a rule
+has raised, so that the search has to stop.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
+from fuzzkv.contract.layout import COLUMNS, NCLAUSE, NGOAL, NINV, NK, NP, NPRIM
+from fuzzkv.machine.drawing import MUTATE, SET, WAY, draw, mix, mutate
+from fuzzkv.machine.novelty import COUNT, REACHED, remember, watch
 
-from fuzzkv.contract.layout import COLUMNS, NCLAUSE, NGOAL, NINV, NK, NP, NPRIM, PAGES
-from fuzzkv.contract.schedule import ACT, ARRIVE, FADE, FAIL, FINISH, LATE, STEP, TICK
-
-MAX_EVENTS = 64
-"""Longest schedule of the bulk search."""
-MAX_CLASSES = 128
+MAX_CLASSES = 256
 """Most classes of failures that one search keeps."""
 KEY = 4
 """Numbers that name a class: mask of the policies, invariant, slot of the actor (-1: nobody), primitive."""
@@ -28,6 +25,10 @@ _WHEN = COLUMNS["V_STAMP"]
 _FREED, _NOW, _REFUSED = COLUMNS["FREED"], COLUMNS["NOW"], COLUMNS["REFUSED"]
 _EVENT, _PRIMS, _GOAL, _ACTED = COLUMNS["EVENT"], COLUMNS["PRIMS"], COLUMNS["GOAL"], COLUMNS["ACTED"]
 
+SEEN, NUMBER, LENGTH, WORSE, FREELY = range(5)
+"""Of a class: how often it was seen, its best schedule's number and length, whether bytes are worse than in every
+subset there, and how often it was seen in schedules that don't come out of the pool."""
+HITS = 5
 FRESH = NK
 """Where the second part of ``rules`` begins."""
 STATEFUL = 2 * NK
@@ -41,73 +42,9 @@ call_rule: Any = None
 damage: Any = None
 
 
-def mix(x: Any) -> Any:
-    """One round of splitmix64: a well mixed 63-bit number for a number."""
-    x = np.uint64(x) + np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.int64((x ^ (x >> np.uint64(31))) >> np.uint64(1))
-
-
-def draw(seed: int, number: int, slots: int, events: Any, weights: Any) -> Any:
-    """Draw schedule ``number`` of a seed into ``events`` (rows of code, a, b); returns its length.
-
-    Swarm: each schedule has its own mix of events, from a few of them to all, and its own length and session
-    sizes.
-    """
-    x = mix(mix(seed) ^ number)
-    length = 10 + x % (MAX_EVENTS - 10)
-    total = 0
-    for op in range(8):
-        x = mix(x)
-        base = (2, 2, 8, 12, 2, 1, 1, 1)[op]
-        # A third of the rarer kinds is left out of each schedule.
-        weights[op] = 0 if (op != STEP and op != ACT and x % 3 == 0) else base
-        total += weights[op]
-    x = mix(x)
-    big = PAGES if x % 2 == 0 else 2 + (x // 2) % (PAGES - 1)
-    x = mix(x)
-    favourite = x % PAGES
-    for e in range(length):
-        x = mix(x)
-        op = ARRIVE
-        if e > 0:
-            pick = x % total
-            op = 0
-            while pick >= weights[op]:
-                pick -= weights[op]
-                op += 1
-        x = mix(x)
-        a = 0
-        b = 0
-        if op == TICK:
-            a = 1 + x % 16
-        elif op == ARRIVE:
-            a = 0 if e == 0 else x % 2
-            b = big if a == 0 else 1 + (x // 2) % PAGES
-        elif op == STEP:
-            a = 0 if x % 4 else 1
-            b = favourite if (x // 4) % 3 == 0 else (x // 12) % PAGES
-        elif op == ACT:
-            a = x % slots
-        elif op == FADE:
-            a = 0 if x % 4 else 1
-            b = (x // 4) % PAGES
-        elif op == FINISH:
-            a = x % 2
-        elif op == LATE:
-            a = 1 + x % 8
-        elif op == FAIL:
-            a = 0
-        events[e, 0] = op
-        events[e, 1] = a
-        events[e, 2] = b
-    return length
-
-
 def begin(s: Any, template: Any, mask: int, rules: Any) -> None:
-    """A state and the policies of a mask before a run."""
-    s[:] = template
+    """A state and the policies of a mask before a run; a search's template ends where nothing is touched."""
+    s[: len(template)] = template
     if rules[STATEFUL] != 0:
         for k in range(NK):
             if mask >> k & 1 and rules[FRESH + k] != 0:
@@ -189,65 +126,157 @@ def shows(
     return True
 
 
+def entry(keys: Any, known: int, top: int, invariant: int, actor: int, primitive: int) -> Any:
+    """The place of a class among the known ones, or where it would be the next."""
+    c = 0
+    while c < known and not (
+        keys[c, 0] == top and keys[c, 1] == invariant and keys[c, 2] == actor and keys[c, 3] == primitive
+    ):
+        c += 1
+    return c
+
+
+def judge(
+    number: int,
+    free: int,
+    mask: int,
+    slots: int,
+    template: Any,
+    events: Any,
+    length: int,
+    states: Any,
+    ends: Any,
+    keys: Any,
+    hits: Any,
+    witness: Any,
+    known: int,
+    after: Any,
+    rules: Any,
+) -> Any:
+    """Enter the classes of a schedule whose arms have all been run; returns how many are known now.
+
+    It is a conflict if every proper subset passes and each of its policies acted, else the smallest failing
+    subsets are; a class of one policy is a failure of that policy alone, of none a fault of the workload.
+    """
+    span = len(template)
+    for top in range(mask + 1):
+        if top & mask != top or not failed(states[top]):
+            continue
+        smallest = True
+        for sub in range(top):
+            if sub & top == sub and failed(states[sub]):
+                smallest = False
+        for k in range(slots):
+            if top >> k & 1 and not acted(states[top], k):
+                smallest = False
+        if not smallest:
+            continue
+        ended = False
+        for i in range(1, NINV):
+            if states[top][_FIRST + i] == 0:
+                continue
+            actor, primitive = states[top][_ACTOR + i], states[top][_PRIM + i]
+            c = entry(keys, known, top, i, actor, primitive)
+            if c == MAX_CLASSES:
+                continue
+            if c == known:
+                known += 1
+                keys[c, 0], keys[c, 1], keys[c, 2], keys[c, 3] = top, i, actor, primitive
+                hits[c, SEEN] = 0
+                hits[c, WORSE] = -1
+            hits[c, SEEN] += 1
+            hits[c, FREELY] += free
+            # What happens afterwards is looked at only where it may make a better witness of this schedule; in a
+            # class whose bytes have never been worse so far, after a while once in sixteen times.
+            hopeful = hits[c, WORSE] < 1 and (hits[c, SEEN] < 64 or number % 16 == 0)
+            if not hopeful and length >= hits[c, LENGTH]:
+                continue
+            if not ended:
+                ended = True
+                for sub in range(top + 1):
+                    if sub & top == sub:
+                        if rules[STATEFUL] != 0:
+                            # The policies' own state is that of the last run: run this one again.
+                            begin(ends[sub], template, sub, rules)
+                            run(ends[sub], events, length, sub, rules)
+                        else:
+                            ends[sub][:span] = states[sub][:span]
+                        run(ends[sub], after, len(after), sub, rules)
+            page = states[top][_PAGE + i]
+            worse = 0
+            if 0 <= page < NP:
+                worst = damage(ends[top], page)
+                worse = 1 if worst > 0 else 0
+                for sub in range(top):
+                    if sub & top == sub and damage(ends[sub], page) >= worst:
+                        worse = 0
+            if worse > hits[c, WORSE] or (worse == hits[c, WORSE] and length < hits[c, LENGTH]):
+                hits[c, NUMBER], hits[c, LENGTH], hits[c, WORSE] = number, length, worse
+                witness[c] = events
+    return known
+
+
 def search(
     seed: int,
     start: int,
     count: int,
     slots: int,
-    only: int,
+    masks: Any,
     template: Any,
+    odds: Any,
+    plans: Any,
+    levels: Any,
+    scratch: Any,
     events: Any,
-    weights: Any,
     states: Any,
+    ends: Any,
     keys: Any,
     hits: Any,
+    witness: Any,
     totals: Any,
     goals: Any,
     refused: Any,
     after: Any,
-    ends: Any,
+    pool: Any,
+    lengths: Any,
+    bits: Any,
+    memory: Any,
     rules: Any,
 ) -> int:
     """Draw and judge ``count`` schedules from number ``start``; returns how many classes of failures are
     known now.
 
-    ``only`` fixes the mask of the set (0: each schedule draws one of at least two policies, all of them half
-    of the time).  A set that fails is run again for all its subsets.  It is a conflict if every proper subset
-    passes and each of its policies acted, else the smallest failing subsets are; a class of one policy is a
-    failure of that policy alone, of none a fault of the workload. ``keys[c]`` names class ``c``; ``hits[c]``
-    = (times seen, number of its best schedule, its length, whether its bytes are worse than in every subset).
-    ``totals`` = (schedules run with arms, primitives, schedules that failed, capacity freed in quarter frames
-    x ticks, ticks); ``goals`` counts reached goals and ``refused`` the contract's refusals by clause, both
-    for the drawn sets.
+    ``masks`` are the sets to draw, the full one first (it is drawn half of the time).  A set that fails is run
+    again for all its subsets. ``keys[c]`` names class ``c``; ``hits[c]`` says how often it was seen and what its
+    best schedule is, ``witness[c]`` is that one. ``totals`` = (schedules run with arms, primitives, schedules
+    that failed, capacity freed in quarter frames x ticks, ticks, schedules drawn without the pool); ``goals``
+    counts reached goals and ``refused`` the contract's refusals by clause, both for the drawn sets.
     """
-    full = (1 << slots) - 1
     known = 0
-    while known < MAX_CLASSES and hits[known, 0] > 0:
+    while known < MAX_CLASSES and hits[known, SEEN] > 0:
         known += 1
+    chosen, wheel = scratch[0], scratch[1]
     for number in range(start, start + count):
-        length = draw(seed, number, slots, events, weights)
-        mask = only
-        if mask == 0:
-            x = mix(mix(seed + 1) ^ number)
-            mask = full
-            if slots > 2 and x % 2 == 0:
-                while True:
-                    x = mix(x)
-                    mask = x % (full + 1)
-                    bits = 0
-                    for k in range(slots):
-                        bits += mask >> k & 1
-                    if bits >= 2:
-                        break
+        length = draw(seed, number, odds, plans, levels, chosen, wheel, events)
+        free = 1
+        if chosen[WAY] >= MUTATE and memory[COUNT] > 0:
+            free = 0
+            x = mix(mix(seed + 2) ^ number)
+            length = mutate(x, odds, wheel, pool, lengths, memory[COUNT], events)
+        mask = masks[0] if number // len(plans) % 2 == 1 else masks[chosen[SET]]
         s = states[mask]
         begin(s, template, mask, rules)
-        run(s, events, length, mask, rules)
+        fresh = watch(s, events, length, mask, rules, bits)
         if rules[HALT] != 0:
             return known
+        if fresh > 0:
+            memory[REACHED] += fresh
+            remember(events, length, pool, lengths, memory)
         totals[0] += 1
         totals[1] += s[_PRIMS]
         totals[3] += s[_FREED]
         totals[4] += s[_NOW]
+        totals[5] += free
         for i in range(NGOAL):
             if s[_GOAL + i] > 0:
                 goals[i] += 1
@@ -264,59 +293,21 @@ def search(
                 totals[1] += states[sub][_PRIMS]
         if rules[HALT] != 0:
             return known
-        for top in range(mask + 1):
-            if top & mask != top or not failed(states[top]):
-                continue
-            smallest = True
-            for sub in range(top):
-                if sub & top == sub and failed(states[sub]):
-                    smallest = False
-            for k in range(slots):
-                if top >> k & 1 and not acted(states[top], k):
-                    smallest = False
-            if not smallest:
-                continue
-            for sub in range(top + 1):
-                if sub & top == sub:
-                    if rules[STATEFUL] != 0:
-                        # The policies' own state is that of the last run: run this one again.
-                        begin(ends[sub], template, sub, rules)
-                        run(ends[sub], events, length, sub, rules)
-                    else:
-                        ends[sub][:] = states[sub]
-                    run(ends[sub], after, len(after), sub, rules)
-            for i in range(1, NINV):
-                if states[top][_FIRST + i] == 0:
-                    continue
-                page = states[top][_PAGE + i]
-                worse = 0
-                if 0 <= page < NP:
-                    worst = damage(ends[top], page)
-                    worse = 1 if worst > 0 else 0
-                    for sub in range(top):
-                        if sub & top == sub and damage(ends[sub], page) >= worst:
-                            worse = 0
-                c = 0
-                while c < known and not (
-                    keys[c, 0] == top
-                    and keys[c, 1] == i
-                    and keys[c, 2] == states[top][_ACTOR + i]
-                    and keys[c, 3] == states[top][_PRIM + i]
-                ):
-                    c += 1
-                if c == known:
-                    if known == MAX_CLASSES:
-                        continue
-                    known += 1
-                    keys[c, 0] = top
-                    keys[c, 1] = i
-                    keys[c, 2] = states[top][_ACTOR + i]
-                    keys[c, 3] = states[top][_PRIM + i]
-                    hits[c, 0] = 0
-                    hits[c, 3] = -1
-                hits[c, 0] += 1
-                if worse > hits[c, 3] or (worse == hits[c, 3] and length < hits[c, 2]):
-                    hits[c, 1] = number
-                    hits[c, 2] = length
-                    hits[c, 3] = worse
+        known = judge(
+            number,
+            free,
+            mask,
+            slots,
+            template,
+            events,
+            length,
+            states,
+            ends,
+            keys,
+            hits,
+            witness,
+            known,
+            after,
+            rules,
+        )
     return known

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from fuzzkv.contract.policy import Policy, Rule
+from fuzzkv.contract.view import DOES
 from fuzzkv.errors import UsageError
 from fuzzkv.machine import bulk
 from fuzzkv.machine.core import core_texts, rule_address
@@ -59,6 +61,27 @@ def _written() -> dict[Any, Callable[..., Any]]:
     return {function: space[name] for name, function in texts.items()}
 
 
+def _bindings(policies: Sequence[Policy]) -> list[tuple[dict[str, Any], str, Any, Any]]:
+    """Where free rules may find a function of the contract: (names, name, plain, written out)."""
+    free = [policy.rule for policy in policies if policy.free]
+    if not free:
+        return []
+    calls = [rule if inspect.isroutine(rule) else type(rule).__call__ for rule in free]
+    spaces = [getattr(call, "__globals__", {}) for call in calls]
+    spaces += [
+        vars(sys.modules[rule.__wrapped__.__module__]) for rule in free if hasattr(rule, "__wrapped__")
+    ]
+    spaces += [vars(sys.modules[name]) for name in {text.__module__ for text in _written()}]
+    spaces.append(DOES)
+    unique = {id(space): space for space in spaces}
+    return [
+        (space, name, value, _written()[value])
+        for space in unique.values()
+        for name, value in list(space.items())
+        if isinstance(value, FunctionType) and value in _written()
+    ]
+
+
 class Rules:
     """The rules of a policy set as a row of addresses (see ``machine.bulk``).
 
@@ -72,6 +95,7 @@ class Rules:
         self._raised: tuple[str, BaseException] | None = None
         self._kept: list[Any] = []
         self._views = {row.ctypes.data: memoryview(row) for array in states for row in array}
+        self._bound = _bindings(self.policies)
         for k, policy in enumerate(self.policies):
             if not policy.free:
                 self.row[k] = rule_address(policy.rule)
@@ -86,22 +110,15 @@ class Rules:
     def running(self) -> Iterator[Any]:
         """The row, for one call of the compiled core; afterwards what a rule raised is raised.
 
-        Meanwhile the modules of free rules have the contract's functions written out.
+        Meanwhile free rules find the contract's functions written out.
         """
-        bound: list[tuple[dict[str, Any], str, Any]] = []
-        for policy in self.policies:
-            if policy.free:
-                call = policy.rule if inspect.isroutine(policy.rule) else type(policy.rule).__call__
-                space = getattr(call, "__globals__", {})
-                for name, value in list(space.items()):
-                    if isinstance(value, FunctionType) and value in _written():
-                        bound.append((space, name, value))
-                        space[name] = _written()[value]
+        for space, name, _, written in self._bound:
+            space[name] = written
         try:
             yield self.row
         finally:
-            for space, name, value in bound:
-                space[name] = value
+            for space, name, plain, _ in self._bound:
+                space[name] = plain
         self._check()
 
     def _callback(self, name: str, rule: Callable[[Any, int], None]) -> int:

@@ -8,31 +8,89 @@ set costs nothing and a new policy a second or two, once.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from functools import lru_cache
+from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
-from fuzzkv.contract import clauses, facts, layout, predicates, primitives, schedule, workload
+from fuzzkv.contract import (
+    accounting,
+    admission,
+    clauses,
+    copies,
+    facts,
+    frames,
+    generation,
+    groups,
+    identity,
+    index,
+    layout,
+    predicates,
+    primitives,
+    renewal,
+    rewind,
+    scales,
+    schedule,
+    sessions,
+    transfers,
+    warrants,
+    workload,
+)
 from fuzzkv.contract.layout import SIZE
 from fuzzkv.contract.policy import Policy, Rule
-from fuzzkv.machine import bulk
-from fuzzkv.machine.linker import unique_name, write_out
+from fuzzkv.contract.schedule import ACT, OPS
+from fuzzkv.machine import bulk, drawing, novelty
+from fuzzkv.machine.linker import span, unique_name, write_out
+from fuzzkv.machine.plans import enabled
 from fuzzkv.machine.readers import EVENTS, python_apply, text_of
-from fuzzkv.machine.store import load_compiled
+from fuzzkv.machine.store import load_compiled, load_known
 
 FUNCTIONS = (
-    bulk.mix,
-    bulk.draw,
+    drawing.mix,
+    drawing.below,
+    drawing.choose,
+    drawing.shape,
+    drawing.spin,
+    drawing.of_actor,
+    drawing.draw,
+    drawing.mutate,
+    novelty.step_of,
+    novelty.features,
+    novelty.watch,
+    novelty.remember,
     bulk.begin,
     bulk.run,
     bulk.failed,
     bulk.acted,
     bulk.shows,
+    bulk.entry,
+    bulk.judge,
     bulk.search,
 )
 """What is compiled behind the text, callees first."""
 _NJIT = "@njit(cache=True)\n"
-_TEXTS = (facts, clauses, predicates, primitives, workload)
+_TEXTS = (
+    facts,
+    identity,
+    clauses,
+    predicates,
+    copies,
+    frames,
+    transfers,
+    index,
+    primitives,
+    sessions,
+    admission,
+    generation,
+    groups,
+    rewind,
+    scales,
+    renewal,
+    accounting,
+    warrants,
+    workload,
+)
 """Modules whose functions a rule finds compiled in the core."""
 _RULE = """
 from numba import carray, cfunc, njit, types
@@ -50,11 +108,11 @@ def _dispatch() -> str:
     """``apply(s, op, a, b, mask, rules)``: one event of a schedule; the policy in slot ``a`` acts only if its bit
     is in ``mask``."""
     lines = [_NJIT + "def apply(s, op, a, b, mask, rules):"]
-    lines.append(f"    if op == {schedule.ACT}:")
+    lines.append(f"    if op == {ACT}:")
     lines.append("        if mask >> a & 1:")
     lines.append("            call_rule(rules[a], s, a)")
     for op in EVENTS:
-        lines.append(f"    elif op == {schedule.OPS.index(op)}:")
+        lines.append(f"    elif op == {OPS.index(op)}:")
         lines.append(f"        {unique_name(text_of(op))}(s, a, b)")
     return "\n".join(lines) + "\n"
 
@@ -63,7 +121,7 @@ def _numbers() -> str:
     """The numbers that the functions use, by value: with one of them the source changes, and so its hash."""
     used = {name for function in FUNCTIONS for name in function.__code__.co_names}
     found = {}
-    for space in (layout, schedule, bulk):
+    for space in (layout, schedule, drawing, novelty, bulk):
         found.update({name: value for name, value in vars(space).items() if isinstance(value, (int, tuple))})
     return "\n".join(f"{name} = {found[name]!r}" for name in sorted(used & set(found)))
 
@@ -101,7 +159,10 @@ def core_source() -> str:
 @lru_cache(maxsize=1)
 def core() -> ModuleType:
     """The compiled core (half a minute the first time, then from the cache)."""
-    return load_compiled(core_source(), "core")
+    # Written out from these files, which takes half a second itself.
+    folders = (Path(str(layout.__file__)).parent, Path(__file__).parent)
+    files = sorted(path for folder in folders for path in folder.glob("*.py"))
+    return load_known("".join(path.read_text() for path in files), "core", core_source)
 
 
 @lru_cache(maxsize=256)
@@ -113,10 +174,20 @@ def rule_address(rule: Rule) -> int:
     return int(load_compiled(source, name).rule.address)
 
 
+def span_of(policies: Sequence[Policy]) -> int:
+    """How far into a state the events that are drawn for a set and its rules reach: behind that nothing changes,
+    and nothing has to be reset.  A free rule may reach everything.
+    """
+    if any(policy.free for policy in policies):
+        return SIZE
+    texts = [text_of(OPS[op]) for op in enabled(policies) if op != ACT] + [facts.damage]
+    return span([*texts, *(policy.rule for policy in policies)])
+
+
 def interpreted(policies: tuple[Policy, ...]) -> dict[str, Any]:
     """The functions of the core with nothing compiled, for tests: they read the written-out Python text."""
     reader = python_apply(policies)
-    space = dict(vars(bulk))
+    space = {**vars(drawing), **vars(novelty), **vars(bulk)}
     space["apply"] = lambda s, op, a, b, mask, rules: reader(s, op, a, b, mask)
     space["damage"] = facts.damage
     space.update({function.__name__: FunctionType(function.__code__, space) for function in FUNCTIONS})

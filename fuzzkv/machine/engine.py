@@ -3,45 +3,33 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from fuzzkv.contract.layout import CLAUSES, GOALS, NCLAUSE, NGOAL, NINV, PRIMITIVES, SIZE
+from fuzzkv.contract.layout import CLAUSES, COLUMNS, GOALS, NCLAUSE, NGOAL, NINV, PRIMITIVES
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import Config, Event, Schedule, afterwards
 from fuzzkv.errors import UsageError
-from fuzzkv.machine import bulk
+from fuzzkv.machine import bulk, novelty
 from fuzzkv.machine.callbacks import Rules
-from fuzzkv.machine.core import core
+from fuzzkv.machine.core import core, span_of
+from fuzzkv.machine.drawing import MAX_EVENTS, WHEEL
 from fuzzkv.machine.outcome import ArmOutcome, ending
+from fuzzkv.machine.plans import covering, levels_of, masks_of, odds_of
+from fuzzkv.machine.readers import begin, python_apply
 from fuzzkv.machine.start import first_state
+from fuzzkv.machine.tally import FoundClass, Tally
 
-
-@dataclass(frozen=True)
-class FoundClass:
-    """A kind of failure that a search met: the smallest failing set, the invariant and the act that broke it.
-
-    ``number`` draws its best schedule again; ``worse`` says that the page's bytes ended up worse than in
-    every proper subset.
-    """
-
-    mask: int
-    invariant: str
-    actor: str | None
-    primitive: str
-    seen: int
-    number: int
-    worse: bool
+_EVENT = COLUMNS["EVENT"]
 
 
 class BulkEngine:
     """Draws and judges schedules for one policy set, in compiled code that calls free policies back.
 
-    ``search`` goes on where it stopped, and what it has found so far is in ``classes``.  Deterministic:
-    schedule ``n`` of a seed is always the same one.
+    ``search`` goes on where it stopped, and what it has found so far is in ``classes``.  Deterministic for (seed,
+    ``strength``).  ``only`` fixes the mask of the set; else all sets of at least two policies are drawn.
     """
 
     def __init__(
@@ -52,6 +40,7 @@ class BulkEngine:
         enforce: bool = False,
         seed: int = 0,
         only: int = 0,
+        strength: int = 2,
     ) -> None:
         if not 1 <= len(policies) <= 4:
             raise UsageError(
@@ -61,6 +50,7 @@ class BulkEngine:
                 cure="Split the hunt into smaller sets.",
             )
         self.policies, self.config, self.enforce = tuple(policies), config, enforce
+        self.strength = strength
         self.names = tuple(policy.name for policy in policies)
         self.free = any(policy.free for policy in policies)
         self._core: Any = self._functions()
@@ -72,28 +62,37 @@ class BulkEngine:
     def _reset(self, seed: int, only: int) -> None:
         policies, enforce = self.policies, self.enforce
         self.seed, self.only = seed, only
-        self._template = np.array(first_state(self.config, policies, enforce=enforce), dtype=np.int64)
-        self._events = np.zeros((bulk.MAX_EVENTS, 3), dtype=np.int64)
-        self._weights = np.zeros(8, dtype=np.int64)
-        self._states: Any = np.zeros((1 << len(policies), SIZE), dtype=np.int64)
-        self._keys = np.zeros((bulk.MAX_CLASSES, bulk.KEY), dtype=np.int64)
-        self._hits = np.zeros((bulk.MAX_CLASSES, 4), dtype=np.int64)
-        self._totals = np.zeros(5, dtype=np.int64)
-        self._refused = np.zeros(NCLAUSE, dtype=np.int64)
-        self._goals = np.zeros(NGOAL, dtype=np.int64)
-        self._rows = np.zeros((4 * bulk.MAX_EVENTS, 3), dtype=np.int64)
-        self._causes = np.zeros(NINV, dtype=np.int64)
-        self._after = np.array(afterwards(len(policies)), dtype=np.int64)
-        self._ends: Any = np.zeros_like(self._states)
-        self._rules = Rules(policies, (self._states, self._ends))
+        slots = len(policies)
+        masks = masks_of(slots, only)
+        self.levels = levels_of(policies, masks)
+        self._masks, self._levels = np.array(masks), np.array(self.levels)
+        self._odds, self._plans = odds_of(policies), covering(self.levels, self.strength)
+        self._full = np.array(first_state(self.config, policies, enforce=enforce), dtype=np.int64)
+        self._template = self._full[: span_of(policies)]
+        self._states: Any = np.tile(self._full, (1 << slots, 1))
+        self._ends: Any = self._states.copy()
+        self._one: Any = self._states.copy()
+        self._rules = Rules(policies, (self._states, self._ends, self._one))
+        self._events = _numbers(MAX_EVENTS, 3)
+        self._scratch = _numbers(2, WHEEL)
+        self._keys, self._hits = _numbers(bulk.MAX_CLASSES, bulk.KEY), _numbers(bulk.MAX_CLASSES, bulk.HITS)
+        self._witness = _numbers(bulk.MAX_CLASSES, MAX_EVENTS, 3)
+        self._totals, self._refused, self._goals = _numbers(6), _numbers(NCLAUSE), _numbers(NGOAL)
+        self._pool, self._lengths = _numbers(novelty.POOL, MAX_EVENTS, 3), _numbers(novelty.POOL)
+        self._bits, self._memory = np.zeros(novelty.BITS, dtype=np.uint8), _numbers(novelty.MEMORY)
+        self._rows, self._causes = _numbers(4 * MAX_EVENTS, 3), _numbers(NINV)
+        self._after = np.array(afterwards(slots), dtype=np.int64)
         self._known = 0
         self.drawn = 0
 
-    def again(self, *, seed: int, only: int = 0, enforce: bool | None = None) -> BulkEngine:
-        """The same compiled set with nothing searched yet: another seed, one fixed mask, the contract on or
-        off.
+    def again(
+        self, *, seed: int, only: int = 0, enforce: bool | None = None, strength: int | None = None
+    ) -> BulkEngine:
+        """The same set with nothing searched yet: another seed, one fixed mask, the contract on or off, plans
+        of another strength.
         """
         other = copy.copy(self)
+        other.strength = self.strength if strength is None else strength
         other.enforce = self.enforce if enforce is None else enforce
         other._reset(seed, only)
         return other
@@ -106,28 +105,36 @@ class BulkEngine:
                 self.drawn,
                 count,
                 len(self.policies),
-                self.only,
+                self._masks,
                 self._template,
+                self._odds,
+                self._plans,
+                self._levels,
+                self._scratch,
                 self._events,
-                self._weights,
                 self._states,
+                self._ends,
                 self._keys,
                 self._hits,
+                self._witness,
                 self._totals,
                 self._goals,
                 self._refused,
                 self._after,
-                self._ends,
+                self._pool,
+                self._lengths,
+                self._bits,
+                self._memory,
                 rules,
             )
         self.drawn += count
 
     def final_state(self, events: Sequence[Event], mask: int) -> Any:
         """The state in which a schedule ends for the policies in ``mask`` (an array of ``SIZE`` integers)."""
-        state = self._states[0]
+        state = self._one[0]
         steps = np.array(events, dtype=np.int64).reshape(-1, 3)
         with self._rules.running() as rules:
-            self._core.begin(state, self._template, mask, rules)
+            self._core.begin(state, self._full, mask, rules)
             self._core.run(state, steps, len(events), mask, rules)
         return state
 
@@ -156,8 +163,8 @@ class BulkEngine:
             self._causes[int(cause[1:])] = 1
         with self._rules.running() as rules:
             shown = self._core.shows(
-                self._template,
-                self._states,
+                self._full,
+                self._one,
                 self._rows,
                 len(events),
                 len(self.names),
@@ -208,22 +215,80 @@ class BulkEngine:
         found = []
         for c in range(self._known):
             mask, invariant, actor, primitive = (int(x) for x in self._keys[c])
+            seen, number, length, worse, freely = (int(x) for x in self._hits[c])
             found.append(
                 FoundClass(
                     mask,
                     f"I{invariant}",
                     None if actor < 0 else self.names[actor],
                     PRIMITIVES[primitive],
-                    int(self._hits[c, 0]),
-                    int(self._hits[c, 1]),
-                    bool(self._hits[c, 3]),
+                    seen,
+                    number,
+                    bool(worse),
+                    _as_events(self._witness[c, :length]),
+                    freely,
                 )
             )
         return found
 
+    def tally(self) -> Tally:
+        """What this search has come to so far."""
+        return Tally(
+            drawn=self.drawn,
+            longest=self.drawn,
+            freely=int(self._totals[5]),
+            runs=self.runs,
+            primitives=self.primitives,
+            failing=self.failing,
+            freed=int(self._totals[3]),
+            ticks=int(self._totals[4]),
+            reached=int(self._memory[novelty.REACHED]),
+            refused=self.refused,
+            goals=self.goals,
+            classes=tuple(self.classes),
+        )
+
     def schedule(self, number: int) -> Schedule:
-        """Draw schedule ``number`` of this seed again."""
-        events = np.zeros((bulk.MAX_EVENTS, 3), dtype=np.int64)
+        """Draw schedule ``number`` of this seed again, without the pool (a search's own may be a change of
+        one in the pool; its classes keep their schedules)."""
+        events, scratch = _numbers(MAX_EVENTS, 3), np.zeros_like(self._scratch)
         with np.errstate(over="ignore"):
-            length = bulk.draw(self.seed, number, len(self.policies), events, self._weights.copy())
-        return Schedule(self.names, tuple((int(op), int(a), int(b)) for op, a, b in events[:length]))
+            length = self._core.draw(
+                self.seed, number, self._odds, self._plans, self._levels, scratch[0], scratch[1], events
+            )
+        return Schedule(self.names, _as_events(events[:length]))
+
+    def agrees(self, events: Sequence[Event], mask: int) -> bool:
+        """Whether the Python reader and the compiled one come to the same state after every event, for the set
+        and all its subsets.
+        """
+        steps = np.array(events, dtype=np.int64).reshape(-1, 3)
+        for arm in (*subsets_of(mask), mask):
+            state, compiled = self._one[0], []
+            with self._rules.running() as rules:
+                self._core.begin(state, self._full, arm, rules)
+                for e in range(len(events)):
+                    state[_EVENT] = e
+                    self._core.apply(state, *(int(x) for x in steps[e]), arm, rules)
+                    compiled.append(state.tolist())
+            reader, ours = python_apply(self.policies), self._full.tolist()
+            begin(self.policies, arm)
+            for e, (op, a, b) in enumerate(events):
+                ours[_EVENT] = e
+                reader(ours, op, a, b, arm)
+                if ours != compiled[e]:
+                    return False
+        return True
+
+
+def subsets_of(mask: int) -> Iterator[int]:
+    """All proper subsets of a mask."""
+    return (sub for sub in range(mask) if sub & mask == sub)
+
+
+def _numbers(*shape: int) -> Any:
+    return np.zeros(shape, dtype=np.int64)
+
+
+def _as_events(rows: Any) -> tuple[Event, ...]:
+    return tuple((op, a, b) for op, a, b in rows.tolist())

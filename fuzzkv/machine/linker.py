@@ -17,6 +17,7 @@ from collections.abc import Callable, Container, Iterable
 from typing import Any
 
 from fuzzkv.contract import vocabulary
+from fuzzkv.contract.layout import COLUMNS, SIZES
 from fuzzkv.errors import UsageError
 
 _EXPRESSIONS = {"get", "ite", "and_", "or_", "not_", "div", "each"}
@@ -327,3 +328,24 @@ def write_out(
     for root in roots:
         visit(root)
     return "\n\n".join(out.values())
+
+
+def span(roots: Iterable[Text]) -> int:
+    """Where the last column ends that some function reachable from ``roots`` names, with those that every run
+    has: what it is judged by comes first in the layout.
+    """
+    seen: set[Text] = set()
+    open_ = list(roots)
+    end = COLUMNS["GOAL"] + SIZES["GOAL"]
+    while open_:
+        function = open_.pop()
+        if function in seen:
+            continue
+        seen.add(function)
+        for name in function.__code__.co_names:
+            value = function.__globals__.get(name)
+            if name in COLUMNS and value == COLUMNS[name]:
+                end = max(end, value + SIZES[name])
+            elif inspect.isfunction(value) and value.__module__ != vocabulary.__name__:
+                open_.append(value)
+    return end

@@ -9,6 +9,7 @@ import importlib.util
 import os
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -27,30 +28,65 @@ def load_compiled(source: str, name: str) -> ModuleType:
     """A module of this source in the cache, imported.  The file name carries the hash of source, numba and
     Python.  Raises ``EnvironmentFailure`` (FKV075) if the folder can't be written.
     """
+    name = re.sub(r"\W", "_", name)[:80]
+    path = _folder() / f"{name}_{_digest(source)}.py"
+    if not path.exists():
+        _write(path, source)
+    return _imported(path)
+
+
+def load_known(key: str, name: str, source: Callable[[], str]) -> ModuleType:
+    """The same for a source that takes a while to make, and is the same whenever ``key`` is."""
+    link = _folder() / f"{name}_{_digest(key)}.link"
+    try:
+        path = link.parent / link.read_text()
+    except OSError:
+        path = link
+    if path.suffix == ".py" and path.parent == link.parent and path.exists():
+        return _imported(path)
+    module = load_compiled(source(), name)
+    _write(link, f"{module.__name__}.py")
+    return module
+
+
+def _digest(text: str) -> str:
     import numba
 
-    salt = f"{numba.__version__} {sys.version} {source}"
-    digest = hashlib.sha256(salt.encode()).hexdigest()[:16]
+    return hashlib.sha256(f"{numba.__version__} {sys.version} {text}".encode()).hexdigest()[:16]
+
+
+def _folder() -> Path:
     folder = cache_folder() / "compiled"
-    name = re.sub(r"\W", "_", name)[:80]
-    path = folder / f"{name}_{digest}.py"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if not path.exists():
-            partial = path.with_suffix(f".{os.getpid()}.tmp")
-            partial.write_text(source)
-            # Numba asks whether a source is newer than its compilation; here the name says that already, and
-            # two processes that write the same file must not void each other's.
-            os.utime(partial, (0, 0))
-            os.replace(partial, path)
     except OSError as error:
-        raise EnvironmentFailure(
-            code="FKV075",
-            value=str(folder),
-            reason=f"the compiled reader can't be kept there ({error.strerror or error})",
-            cure="Free some space, or set FUZZKV_CACHE to a folder that you may write.",
-        ) from error
-    spec = importlib.util.spec_from_file_location(f"{name}_{digest}", path)
+        raise _refused(error) from error
+    return folder
+
+
+def _write(path: Path, text: str) -> None:
+    partial = path.with_suffix(f".{os.getpid()}.tmp")
+    try:
+        partial.write_text(text)
+        # Numba asks whether a source is newer than its compilation; here the name says that already, and two
+        # processes that write the same file must not void each other's.
+        os.utime(partial, (0, 0))
+        os.replace(partial, path)
+    except OSError as error:
+        raise _refused(error) from error
+
+
+def _refused(error: OSError) -> EnvironmentFailure:
+    return EnvironmentFailure(
+        code="FKV075",
+        value=str(cache_folder() / "compiled"),
+        reason=f"the compiled reader can't be kept there ({error.strerror or error})",
+        cure="Free some space, or set FUZZKV_CACHE to a folder that you may write.",
+    )
+
+
+def _imported(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module

@@ -23,7 +23,23 @@ import fuzzkv.contract.apply as table
 from fuzzkv.contract import vocabulary
 from fuzzkv.contract.layout import COLUMNS, NR, SIZE, SIZES
 from fuzzkv.contract.policy import Policy
-from fuzzkv.contract.schedule import ACT, ARRIVE, BOUNDS, FADE, FINISH, OPS, STEP, Config, Schedule
+from fuzzkv.contract.schedule import (
+    ABORT,
+    ACT,
+    ARRIVE,
+    BOUNDS,
+    FADE,
+    FINISH,
+    GROW,
+    OPS,
+    PAUSE,
+    QUEUE,
+    STEP,
+    TEXT,
+    VERIFY,
+    Config,
+    Schedule,
+)
 from fuzzkv.machine.start import first_state
 
 Number = Any
@@ -34,7 +50,7 @@ Truth = Any
 _SIZE_AT = {base: SIZES[name] for name, base in COLUMNS.items()}
 _simple: dict[int, tuple[Any, Any]] = {}
 _MOST = 200_000
-_OF_SESSION = (ARRIVE, STEP, FADE, FINISH)
+_OF_SESSION = (ARRIVE, STEP, FADE, FINISH, QUEUE, TEXT, GROW, VERIFY, ABORT, PAUSE)
 
 
 def _term(value: Any) -> bool:

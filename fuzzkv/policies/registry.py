@@ -15,6 +15,8 @@ from typing import Any, Final
 
 from fuzzkv.contract.evidence import Manifest
 from fuzzkv.contract.policy import Policy
+from fuzzkv.contract.schedule import EXTRA
+from fuzzkv.contract.view import Custom
 from fuzzkv.errors import UsageError, did_you_mean
 
 ENTRY_POINTS = "fuzzkv.policies"
@@ -151,7 +153,9 @@ def _why(error: BaseException) -> str:
 
 def _checked(name: str, found: object) -> Policy:
     try:
-        made = found() if isinstance(found, type) else found
+        made: object = found
+        if isinstance(found, type):
+            made = found.as_policy() if issubclass(found, Custom) else found()
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # the class is a stranger's: it may do anything
@@ -159,14 +163,14 @@ def _checked(name: str, found: object) -> Policy:
             code="FKV004",
             value=repr(name),
             reason=f"can't be made without arguments ({_why(error)})",
-            cure="Export a fuzzkv.contract.policy.Policy, or a class that makes one from nothing.",
+            cure="Export a Policy or a subclass of Custom (see fuzzkv.api).",
         ) from error
     if not isinstance(made, Policy):
         raise UsageError(
             code="FKV004",
             value=repr(name),
             reason=f"is a {type(made).__name__}, not a fuzzkv policy with a manifest",
-            cure="Export a fuzzkv.contract.policy.Policy.",
+            cure="Export a Policy or a subclass of Custom (see fuzzkv.api).",
         )
     _check_fields(name, made)
     return made
@@ -175,18 +179,21 @@ def _checked(name: str, found: object) -> Policy:
 def _check_fields(name: str, policy: Policy) -> None:
     fields: Mapping[str, Any] = vars(policy)
     wrong = ""
+    unknown = [event for event in fields["workload"] if event not in EXTRA]
     if not isinstance(fields["manifest"], Manifest):
         wrong = f"its manifest is a {type(fields['manifest']).__name__}, not a Manifest"
     elif not isinstance(fields["name"], str) or not _NAME.fullmatch(fields["name"]):
         wrong = f"its name {_shown(fields['name'])} isn't a plain name (letters, digits, '_', '.', ':', '-')"
     elif not isinstance(fields["version"], str) or not 0 < len(fields["version"]) <= 60:
         wrong = f"its version {_shown(fields['version'])} isn't a text of 1 to 60 characters"
+    elif not fields["manifest"].kind:
+        wrong = "its manifest names no kind"
+    elif unknown:
+        wrong = f"its workload names {_shown(unknown[0])}, which is none of {', '.join(EXTRA)}"
     elif not isinstance(fields["rule"], FunctionType):
         wrong = f"its rule is a {type(fields['rule']).__name__}, not a plain function"
     if wrong:
-        raise UsageError(
-            code="FKV004", value=repr(name), reason=wrong, cure="See fuzzkv.contract.policy.Policy."
-        )
+        raise UsageError(code="FKV004", value=repr(name), reason=wrong, cure="See docs/writing-a-policy.md.")
     parameters: Any = fields["parameters"]
     if not isinstance(parameters, Mapping):
         wrong = f"its parameters are a {type(parameters).__name__}, not a mapping of names to integers"

@@ -20,11 +20,14 @@ from rich.table import Table
 from rich.text import Text
 
 from fuzzkv import events as ev
+from fuzzkv.report.gate import gate_page
 from fuzzkv.report.summary import policy_text, summary
 
 PHASES: Final = ("accept", "search", "shrink", "confirm", "file")
+GATE_PHASES: Final = ("accept", "replay", "search", "shrink")
 PHASE_TEXT: Final = {
     "accept": "accepting each policy alone",
+    "replay": "replaying the corpus",
     "search": "searching for conflicts",
     "shrink": "shrinking",
     "confirm": "confirming on a real engine",
@@ -68,6 +71,8 @@ class ConsoleReport:
         self.cases: dict[str, Mapping[str, Any]] = {}
         self._live: Live | None = None
         self._phase = ""
+        self._phases: tuple[str, ...] = PHASES
+        self._left_out = "; left out"
         self._seen: list[str] = []
         self._progress: ev.Progress | None = None
         self._arms: dict[tuple[str, ...], ev.ConfirmProgress] = {}
@@ -100,12 +105,22 @@ class ConsoleReport:
     def _on_HuntStarted(self, event: ev.HuntStarted) -> None:
         head = f"hunting {policy_text(event.policies)}, seed {event.seed}, contract {event.contract}"
         engine = "no engine: model only" if event.engine == "none" else f"engine {event.engine}"
-        self._say(Text.assemble(("fuzzkv ", "bold"), f"{head}, {engine}"))
+        self._start(f"{head}, {engine}")
+
+    def _start(self, head: str) -> None:
+        self._say(Text.assemble(("fuzzkv ", "bold"), head))
         if self.live_wanted:
             self._live = Live(
                 Text(), console=self.console, refresh_per_second=8, transient=True, redirect_stderr=False
             )
             self._live.start()
+
+    def _on_GateStarted(self, event: ev.GateStarted) -> None:
+        head = (
+            f"gating {event.candidate} against {policy_text(event.against)}, seed {event.seed}, on the model"
+        )
+        self._phases, self._left_out = GATE_PHASES, ""
+        self._start(head)
 
     def _on_PhaseStarted(self, event: ev.PhaseStarted) -> None:
         self._phase, self._progress = event.phase, None
@@ -124,8 +139,12 @@ class ConsoleReport:
     def _on_AcceptanceDone(self, event: ev.AcceptanceDone) -> None:
         word = ("passes alone", "green") if event.passed else ("fails alone (single-policy)", "magenta")
         reason = f": {event.reason}" if event.reason else ""
-        left = "" if event.passed else "; left out"
+        left = "" if event.passed else self._left_out
         self._say(Text.assemble(f"  {event.policy} ", word, f", {event.schedules:,} schedules{reason}{left}"))
+
+    def _on_SearchDone(self, event: ev.SearchDone) -> None:
+        for line in search_lines(event):
+            self._say(f"  {line}")
 
     def _on_ConflictFound(self, event: ev.ConflictFound) -> None:
         label = f" [{event.label}]" if event.label else ""
@@ -174,11 +193,16 @@ class ConsoleReport:
         cases = list(self.cases.values())
         self.console.print(summary(event, cases, self.names, width=self.console.width))
 
+    def _on_GateFinished(self, event: ev.GateFinished) -> None:
+        self.close()
+        self.console.print()
+        self.console.print(gate_page(event.report, width=self.console.width), crop=False)
+
     # -- the redrawn block and the plain lines
 
     def _block(self) -> RenderableType:
         steps = Text("  ")
-        for phase in PHASES:
+        for phase in self._phases:
             style = "bold reverse" if phase == self._phase else "green" if phase in self._seen else "dim"
             steps.append(f" {phase} ", style=style)
         parts: list[RenderableType] = [steps]
@@ -212,6 +236,20 @@ def progress_text(event: ev.Progress) -> str:
     if event.cases or event.classes:
         parts.append(f"{event.cases:,} failing in {event.classes} kind{'s' if event.classes != 1 else ''}")
     return ", ".join(parts)
+
+
+def search_lines(event: ev.SearchDone) -> list[str]:
+    """What the search reached, and how likely a longer one is to show something new."""
+    word = {2: "pairs", 3: "triples"}[event.strength]
+    by = f" by {event.workers} workers" if event.workers > 1 else ""
+    ended = ", ended by --stop-risk" if event.early else ""
+    risk = f"{event.risk:.2g}" if event.risk else "0"
+    return [
+        f"{event.schedules:,} schedules{by}{ended}; {word} of levels {event.covered:,} of {event.combinations:,}; "
+        f"{event.states:,} transitions between abstract states",
+        f"residual risk: the next schedule shows a new kind of failure with probability {risk} "
+        f"(95 %: below {event.bound:.2g}; {event.singletons} of {event.classes} kinds were seen once)",
+    ]
 
 
 def arm_text(event: ev.ConfirmProgress) -> str:

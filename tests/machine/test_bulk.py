@@ -10,7 +10,7 @@ import pytest
 
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import ACT, ARRIVE, BOUNDS, Config
-from fuzzkv.machine import bulk
+from fuzzkv.machine import drawing
 from fuzzkv.machine.core import interpreted
 from fuzzkv.machine.engine import BulkEngine
 from fuzzkv.oracles.verdict import findings, smallest_failing
@@ -28,7 +28,7 @@ class Interpreted(BulkEngine):
 
 def test_mixing_is_splitmix() -> None:
     with np.errstate(over="ignore"):
-        mixed = [int(bulk.mix(n)) for n in range(2_000)]
+        mixed = [int(drawing.mix(n)) for n in range(2_000)]
     assert len(set(mixed)) == 2_000 and all(0 <= n < 2**63 for n in mixed)
     ones = sum(bin(n).count("1") for n in mixed) / 2_000
     assert 31 < ones < 32
@@ -39,7 +39,7 @@ def test_drawn_schedules_are_well_formed_and_various(compiled: BulkEngine) -> No
     for number in range(400):
         events = compiled.again(seed=1).schedule(number).events
         lengths.add(len(events))
-        assert 10 <= len(events) <= bulk.MAX_EVENTS and events[0][:2] == (ARRIVE, 0)
+        assert 10 <= len(events) <= drawing.MAX_EVENTS and events[0][:2] == (ARRIVE, 0)
         sizes.add(events[0][2])
         for op, a, b in events:
             low_a, high_a, low_b, high_b = BOUNDS[op]
@@ -75,7 +75,7 @@ def test_a_schedule_of_a_class_shows_it_again(compiled: BulkEngine) -> None:
     engine.search(20_000)
     assert len(engine.classes) > 5
     for found in engine.classes:
-        events = engine.schedule(found.number).events
+        events = found.events
         arms = {mask: engine.outcome(events, mask) for mask in range(8)}
         assert found.mask in smallest_failing(arms)
         kinds = {(f.kind.invariant, f.kind.actor, f.kind.primitive): f for f in findings(arms, found.mask)}

@@ -52,7 +52,7 @@ def test_it_does_everything_that_it_is_there_for(compiled: BulkEngine, name: str
     engine = compiled.again(seed=4)
     base = COLUMNS["ACTED"] + slot * NPRIM
     done: set[str] = set()
-    for number in range(3_000):
+    for number in range(8_000):
         state = engine.final_state(engine.schedule(number).events, 1 << slot)
         done |= {PRIMITIVES[i] for i in range(len(PRIMITIVES)) if state[base + i]}
     assert ACTS[name] <= done

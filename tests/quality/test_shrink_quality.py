@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fuzzkv.contract.schedule import TICK
-from fuzzkv.machine.engine import BulkEngine, FoundClass
+from fuzzkv.machine.engine import BulkEngine
+from fuzzkv.machine.tally import FoundClass
 from fuzzkv.shrink import cost, shrink
 from tests.found import KINDS, kind_of, schedule_of, search, shrinker
 

@@ -1,0 +1,44 @@
+"""All that a policy's module needs: ``from fuzzkv.api import *``.
+
+Two ways to write a policy.  A **class** in ordinary Python: subclass ``Custom`` and write ``act(self,
+cache)``.  A **rule** in the vocabulary: ``def rule(s, k)``, and a ``Policy`` around it; it is compiled and the
+solver can read it.  docs/writing-a-policy.md leads through both.
+"""
+
+from __future__ import annotations
+
+from fuzzkv.contract import facts as _facts
+from fuzzkv.contract import vocabulary as _vocabulary
+from fuzzkv.contract.evidence import COPY_IN, COPY_OUT, Action, Evidence, Manifest
+from fuzzkv.contract.facts import *
+from fuzzkv.contract.groups import kept_boundary
+from fuzzkv.contract.index import cached_only
+from fuzzkv.contract.layout import PRIMITIVES as _PRIMITIVES
+from fuzzkv.contract.policy import Policy, Rule
+from fuzzkv.contract.schedule import EXTRA
+from fuzzkv.contract.transfers import entry_of
+from fuzzkv.contract.view import DOES, Cache, Custom, Page, does
+from fuzzkv.contract.vocabulary import *
+
+globals().update(DOES)
+
+__all__ = [
+    "COPY_IN",
+    "COPY_OUT",
+    "EXTRA",
+    "Action",
+    "Cache",
+    "Custom",
+    "Evidence",
+    "Manifest",
+    "Page",
+    "Policy",
+    "Rule",
+    "cached_only",
+    "does",
+    "entry_of",
+    "kept_boundary",
+    *_vocabulary.__all__,
+    *(name for name in DOES if name in _PRIMITIVES),
+    *(name for name, value in vars(_facts).items() if getattr(value, "__module__", "") == _facts.__name__),
+]

@@ -1,0 +1,120 @@
+"""``fuzzkv gate``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fuzzkv.cli.shared import invariant_names, no_color_option
+from fuzzkv.errors import UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from fuzzkv.events import Listener
+
+FORMATS = ("junit", "json", "ndjson")
+
+
+@click.command()
+@click.argument("policy")
+@click.option(
+    "--against",
+    default=None,
+    help="What it is to run beside; a policy of its own kind makes room for it.  [default: offload,quant,evict]",
+)
+@click.option(
+    "--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="Same seed, same cases."
+)
+@click.option("--max-examples", type=click.IntRange(1), default=None, help="Schedules to search.")
+@click.option("--max-time", default=None, help="Time to search: 90, 90s, 10m or 1h.")
+@click.option(
+    "--corpus",
+    type=click.Path(path_type=Path),
+    default=None,
+    envvar="FUZZKV_CORPUS",
+    help="Folder of the cases to replay.  [default: corpus, if it is there]",
+)
+@click.option(
+    "--report-dir",
+    type=click.Path(path_type=Path),
+    default=Path("gate-report"),
+    show_default=True,
+    help="Folder for the cases of what is found.",
+)
+@click.option("--report", multiple=True, metavar="FORMAT=PATH", help="Write a report: junit, json or ndjson.")
+@no_color_option
+def gate(
+    policy: str,
+    against: str | None,
+    seed: int,
+    max_examples: int | None,
+    max_time: str | None,
+    corpus: Path | None,
+    report_dir: Path,
+    report: tuple[str, ...],
+    no_color: bool,
+) -> None:
+    """Say whether POLICY may be let in.
+
+    It runs alone, in the place of its kind through the corpus, and in a hunt beside the others, on the model. Exit
+    1 if it fails alone or is in a conflict, 3 if the run proves nothing.
+    """
+    from fuzzkv.options import parse_policies, parse_seconds
+
+    names = invariant_names()
+    wanted = [parse_report(text) for text in report]
+    from fuzzkv.gate import gate as run
+    from fuzzkv.report.session import Session
+    from fuzzkv.sides import GateOptions
+
+    usual = Path("corpus")
+    options = GateOptions(
+        candidate=policy,
+        against=parse_policies(against, "--against") if against is not None else None,
+        seed=seed,
+        max_examples=max_examples,
+        max_time=parse_seconds(max_time) if max_time is not None else None,
+        corpus=corpus if corpus is not None else usual if usual.is_dir() else None,
+        report_dir=report_dir,
+    )
+    with ExitStack() as stack:
+        written = listeners_for(wanted, stack)
+        session = stack.enter_context(Session(no_color=no_color, report_dir=None, names=names))
+        result = run(options, (*session.listeners, *written))
+    sys.exit(result.exit_code)
+
+
+def parse_report(text: str) -> tuple[str, Path]:
+    """``"junit=out.xml"`` to its parts. FKV031 for an unknown format, FKV030 where no file is named."""
+    form, _, path = text.partition("=")
+    if form not in FORMATS:
+        cure = did_you_mean(form, FORMATS)
+        raise UsageError(code="FKV031", value=f"--report {text}", reason="there is no such format", cure=cure)
+    if not path:
+        cure = f"Write --report {form}=PATH."
+        raise UsageError(code="FKV030", value=f"--report {text}", reason="it names no file", cure=cure)
+    return form, Path(path)
+
+
+def listeners_for(wanted: Sequence[tuple[str, Path]], stack: ExitStack) -> list[Listener]:
+    """A listener for each report; ``stack`` closes what stays open."""
+    from fuzzkv.report.junit import junit_bytes
+    from fuzzkv.report.ndjson import NdjsonReport
+    from fuzzkv.report.written import WrittenReport, json_bytes
+
+    names = invariant_names()
+
+    def junit(found: Mapping[str, object]) -> bytes:
+        return junit_bytes(found, names)
+
+    made: list[Listener] = []
+    for form, path in wanted:
+        if form == "ndjson":
+            made.append(stack.enter_context(NdjsonReport(path)))
+        else:
+            made.append(WrittenReport(path, junit if form == "junit" else json_bytes))
+    return made
