@@ -95,7 +95,8 @@ class ExhaustResult:
             return EXIT_INTERRUPTED
         if self.conflicts:
             return EXIT_CONFLICT
-        proved = all(found.verdict == "exhausted" for found in self.sets)
+        # A policy that has nothing to do alone may well have beside the others, so the whole set says who was idle.
+        proved = all(found.explored.ending == "exhausted" for found in self.sets) and not self.sets[-1].idle
         return EXIT_CLEAN if proved and not self.single else EXIT_ENVIRONMENT
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,11 @@ from fuzzkv.cli.shared import corpus_option, invariant_names
 if TYPE_CHECKING:
     from fuzzkv.exhaust import Conflict, ExhaustResult, SetResult
     from fuzzkv.machine.explored import Explored
+    from fuzzkv.machine.scope import Scope
+
+
+EVERY = 10.0
+"""Seconds between two lines of progress where standard error is no terminal."""
 
 
 @click.command()
@@ -20,7 +26,13 @@ if TYPE_CHECKING:
 @click.option("--pages", type=int, default=3, show_default=True, help="Pages of a session, at most.")
 @click.option("--requests", type=int, default=2, show_default=True, help="Sessions at once, at most.")
 @click.option("--sessions", type=int, default=None, help="Sessions in all [default: as --requests].")
-@click.option("--steps", type=int, default=4, show_default=True, help="Steps of a session, at most.")
+@click.option(
+    "--steps",
+    type=int,
+    default=4,
+    show_default=True,
+    help="Steps in the place of each session at once, at most.",
+)
 @click.option("--ticks", type=int, default=3, show_default=True, help="Times that the device idles, at most.")
 @click.option(
     "--tick-sizes",
@@ -92,19 +104,16 @@ def exhaust(
         depth=depth,
         seconds=seconds,
         corpus=corpus if file_cases else None,
-        tell=_progress,
+        tell=_Progress(),
     )
     _print(result)
     sys.exit(result.exit_code)
 
 
-def _scope_text(scope: object) -> str:
-    from fuzzkv.machine.scope import Scope
-
-    assert isinstance(scope, Scope)
+def _scope_text(scope: Scope) -> str:
     idle = " or ".join(str(size) for size in scope.tick_sizes)
     return (
-        f"up to {scope.sessions} sessions ({scope.requests} at once) of up to {scope.pages} pages and {scope.steps} steps, "
+        f"up to {scope.sessions} sessions ({scope.requests} at once) of up to {scope.pages} pages, {scope.steps} steps each, "
         f"{scope.ticks} idle times of {idle} ticks, {scope.faults} faults"
     )
 
@@ -113,15 +122,25 @@ def _set_text(names: tuple[str, ...]) -> str:
     return " + ".join(names) or "full cache"
 
 
-def _progress(names: tuple[str, ...], explored: Explored) -> None:
-    """One line that the next one overwrites on a terminal; elsewhere nothing but the results is printed."""
-    if sys.stderr.isatty():
+class _Progress:
+    """Where the search is, on standard error: a line that overwrites itself on a terminal, else one now and then."""
+
+    def __init__(self) -> None:
+        self.printed = time.monotonic()
+
+    def __call__(self, names: tuple[str, ...], explored: Explored) -> None:
         text = f"{_set_text(names)}: depth {explored.depth}, {_numbers(explored)}"
-        click.echo(f"\r{text[:110]:<110}", nl=False, err=True)
+        if sys.stderr.isatty():
+            click.echo(f"\r{text[:110]:<110}", nl=False, err=True)
+        elif time.monotonic() - self.printed > EVERY:
+            self.printed = time.monotonic()
+            click.echo(text, err=True)
 
 
 def _numbers(explored: Explored) -> str:
-    return f"{explored.states:,} states, {explored.rate:,.0f} states/s, {len(explored.witnesses)} classes"
+    classes = len(explored.witnesses)
+    found = "1 class" if classes == 1 else f"{classes} classes"
+    return f"{explored.states:,} states, {explored.rate:,.0f} states/s, {found}"
 
 
 def _print(result: ExhaustResult) -> None:
@@ -137,12 +156,9 @@ def _print(result: ExhaustResult) -> None:
 
 def _line(found: SetResult) -> str:
     explored = found.explored
-    parts = [f"depth {explored.depth}", _numbers(explored), f"{explored.merged:,} merged"]
-    parts.append(
-        f"{explored.checked:,} of them tried"
-        if explored.relative
-        else "no state is merged but for equal ones"
-    )
+    how = f"{explored.merged:,} merged, {explored.checked:,} of these tried out"
+    if not explored.relative:
+        how = "taken exactly, because these policies tell merged states apart"
     remarks = []
     if explored.ending == "memory":
         remarks.append(f"the memory holds {explored.capacity:,} states")
@@ -152,7 +168,8 @@ def _line(found: SetResult) -> str:
         remarks.append(f"{' and '.join(found.idle)} never acted: this shows nothing about it")
     if len(found.policies) == 1 and found.conflicts:
         remarks.append("single-policy: it fails alone")
-    return f"{_set_text(found.policies)}: {found.verdict}: {'; '.join([', '.join(parts), *remarks])}"
+    parts = [f"depth {explored.depth}, {_numbers(explored)}", how, *remarks]
+    return f"{_set_text(found.policies)}: {found.verdict}: {'; '.join(parts)}"
 
 
 def _conflict(conflict: Conflict) -> str:

@@ -102,11 +102,15 @@ class Explorer:
         second or so.  States are merged as ``machine.fingerprint`` says; if trials show that the policies tell merged states
         apart, everything is done again in the exact form.
         """
+        began = time.monotonic()
         for exact in (False, True):
             run = _Run(self, top, safe, exact)
+            left = None if seconds is None else max(0.0, seconds - (time.monotonic() - began))
             with self._rules.running():
                 try:
-                    done = (exact or not run.drifts()) and run.explore(depth or DEEPEST, seconds, tell)
+                    done = (exact or not run.drifts()) and run.explore(
+                        min(depth or DEEPEST, DEEPEST), left, tell
+                    )
                 except KeyboardInterrupt:
                     run.count()
                     run.result.ending, done = "interrupted", True

@@ -84,12 +84,15 @@ stir: Any = None
 
 
 def spend(used: Any, then: Any, limits: Any, op: int, a: int) -> Any:
-    """Take an event from the budgets; returns whether they have it."""
+    """Take an event from the budgets; returns whether they have it.
+
+    What is used depends on the events alone, never on what they did: a schedule with some events left out has used no
+    more, so that a set that passes the whole scope also passes as an arm of a larger one.
+    """
     then[:] = used
     at = -1
     if op == ARRIVE:
         at = U_ARRIVALS
-        then[U_STEPS + a] = 0
     elif op == TICK:
         at = U_TICKS
     elif op in (FAIL, LATE):

@@ -36,8 +36,8 @@ LONGEST_TICK = BOUNDS[TICK][1]
 @dataclass(frozen=True, kw_only=True)
 class Scope:
     """All schedules of: sessions of up to ``pages`` pages, ``requests`` of them at once and ``sessions`` in all; at most
-    ``steps`` steps of each; at most ``ticks`` times that the device idles, each for one of ``tick_sizes``; at most
-    ``faults`` failed or late copies; and acts, fading pages and ends of sessions without number.
+    ``steps`` steps in the place of each of those at once; at most ``ticks`` times that the device idles, each for one of
+    ``tick_sizes``; at most ``faults`` failed or late copies; and acts, fading pages and ends of sessions without number.
 
     The budgets make the space finite without a word about what the policies count: ages, attention and hits are exact.
 
