@@ -7,6 +7,7 @@ from tests.field.design_s5 import REPORT as DESIGN_S5
 from tests.field.design_s6 import REPORT as DESIGN_S6
 from tests.field.design_s8 import REPORT as DESIGN_S8
 from tests.field.design_s9 import REPORT as DESIGN_S9
+from tests.field.design_s10 import REPORT as DESIGN_S10
 from tests.field.report import Report
 from tests.field.vllm_48412 import REPORT as VLLM_48412
 
@@ -17,5 +18,6 @@ REPORTS: tuple[Report, ...] = (
     DESIGN_S6,
     DESIGN_S8,
     DESIGN_S9,
+    DESIGN_S10,
 )
 """Thirteen public reports, then rows of the design."""
