@@ -53,6 +53,7 @@ CODES: Final[dict[str, str]] = {
     "FKV035": "a primitive or invariant name that the contract does not have",
     "FKV036": "a rule or text that leaves the vocabulary of the contract",
     "FKV037": "a policy's rule that raises while it runs",
+    "FKV038": "a policy in ordinary Python where the state alone has to tell what comes next",
     # engines, models and workers
     "FKV050": "no engine is installed, so nothing can be confirmed on a real worker",
     "FKV051": "an engine version that was not tried with this release",

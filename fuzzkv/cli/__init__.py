@@ -18,7 +18,7 @@ from typing import NoReturn
 import click
 
 from fuzzkv import __version__
-from fuzzkv.cli import cases, corpus, gate, hunt, policies
+from fuzzkv.cli import cases, corpus, exhaust, gate, hunt, policies
 from fuzzkv.cli.shared import Group
 from fuzzkv.errors import (
     EXIT_CLEAN,
@@ -39,6 +39,7 @@ def app() -> None:
 for command in (
     hunt.hunt,
     gate.gate,
+    exhaust.exhaust,
     cases.replay,
     cases.explain,
     policies.policies,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fuzzkv.contract.clauses import refuse
 from fuzzkv.contract.copies import done
 from fuzzkv.contract.facts import free_device_frames, in_flight_on_device, running, slot, waiting
-from fuzzkv.contract.frames import free_or_pending, let_go
+from fuzzkv.contract.frames import free_or_pending, let_go, pass_fence
 from fuzzkv.contract.predicates import hazard, violate
 from fuzzkv.contract.sessions import coming_pages, compute, missing_frames, open_session
 from fuzzkv.contract.vocabulary import *
@@ -26,13 +26,24 @@ def queue(s: State, g: Bool, r: Int, n: Int) -> None:
     done(s, ok, P_QUEUE, NOBODY, r * PAGES, n)
 
 
+def may_run_on(s: State, r: Int) -> Int:
+    """Device frames that the output of a session takes if it runs on."""
+    room = PAGES - get(s, R_N, r)
+    return ite(room < get(s, RUN_ON, r), room, get(s, RUN_ON, r))
+
+
 def kept_back(s: State, r: Int) -> Int:
-    """Device frames that running sessions other than ``r`` may still grow into."""
+    """Device frames that running sessions other than ``r`` may still grow into, and beside others ``r`` itself if
+    its output runs on.
+    """
     n = 0
+    own = 0
     for q in each(NR):
         room = PAGES - get(s, R_N, q)
-        n = n + ite(and_(q != r, running(s, q)), ite(room < GROWTH, room, GROWTH), 0)
-    return n
+        other = and_(q != r, running(s, q))
+        n = n + ite(other, ite(room < GROWTH, room, GROWTH), 0)
+        own = ite(other, may_run_on(s, r), own)
+    return n + own
 
 
 def prepare(s: State, g: Bool, r: Int) -> Bool:
@@ -103,6 +114,7 @@ def pause(s: State, g: Bool, r: Int) -> None:
     ok = and_(g, running(s, r), get(s, R_DRAFT, r) == 0, not_(in_use(s, r)))
     guard(ok)
     give_up(s, ok, r)
+    pass_fence(s, ok)
     done(s, ok, P_PAUSE, NOBODY, r * PAGES, 0)
 
 
@@ -126,7 +138,7 @@ def end_round(s: State, g: Bool, k: Int) -> Bool:
 
 
 def defer_frees(s: State, g: Bool, k: Int) -> Bool:
-    """From now on a device frame that is given up is free only after the next device step has ended."""
+    """From now on a device frame that a policy gives up is free only after the next device step has ended."""
     ok = and_(g, get(s, DEFER, 0) == 0)
     guard(ok)
     put_if(s, ok, DEFER, 0, 1)

@@ -83,8 +83,8 @@ def let_go(s: State, g: Bool, p: Int) -> None:
 
 
 def pass_fence(s: State, g: Bool) -> None:
-    """A device step has ended: frames whose free was deferred are free now, but for those that something in
-    flight still reads or writes.
+    """No step but those that ran ahead is in flight: frames whose free was deferred are free now, but for those
+    that something in flight still reads or writes.
     """
     fenced = and_(g, get(s, DEFER, 0) == 1)
     guard(fenced)

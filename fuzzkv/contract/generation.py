@@ -126,5 +126,7 @@ def verify(s: State, g: Bool, r: Int, accepted: Int) -> None:
     close_page(s, none, p)
     add_if(s, none, R_N, r, -1)
     put_if(s, none, R_RES, r, 0)
+    # The engine takes its own drafts back from every group.
+    put_if(s, and_(none, get(s, G_AT, r) > get(s, R_N, r)), G_AT, r, get(s, R_N, r))
     write_tail(s, and_(ok, kept > 0), r, kept, 0)
     done(s, ok, P_VERIFY, NOBODY, p, accepted)

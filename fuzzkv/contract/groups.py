@@ -17,6 +17,8 @@ def split_groups(s: State, g: Bool, k: Int, r: Int) -> Bool:
     guard(ok)
     put_if(s, ok, GROUP, r, 1)
     put_if(s, ok, G_AT, r, ite(running(s, r), get(s, R_N, r), 0))
+    # What was resumed before, without this group, is no boundary of it.
+    put_if(s, ok, R_BOUND, r, 0)
     done(s, ok, P_SPLIT_GROUPS, k, r * PAGES, 0)
     return ok
 

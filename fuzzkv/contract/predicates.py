@@ -64,11 +64,15 @@ def check_snapshot(s: State, g: Bool, j: Int, d: Int) -> None:
 
 
 def check_conservation(s: State, g: Bool, p: Int) -> None:
-    """I11: a page and its frame name each other, on both tiers."""
+    """I11: a page and its frame name each other, on both tiers; a frame that several refer to names one of its
+    pages.
+    """
     guard(g)
     d = get(s, DEV, p)
     h = get(s, HOST, p)
-    bad_device = and_(d >= 0, get(s, D_PAGE, slot(d)) != p)
+    owner = get(s, D_PAGE, slot(d))
+    shared = and_(owner >= 0, get(s, D_REF, slot(d)) > 1, get(s, DEV, slot(owner)) == d)
+    bad_device = and_(d >= 0, owner != p, not_(shared))
     bad_host = and_(h >= 0, get(s, H_PAGE, slot(h)) != p)
     violate(s, and_(g, or_(bad_device, bad_host)), I11, NOBODY, p, 0)
 

@@ -168,6 +168,7 @@ def trim(s: State, g: Bool, k: Int, r: Int, n: Int) -> Bool:
         close_page(s, and_(ok, i >= n, i < get(s, R_N, r)), r * PAGES + i)
     put_if(s, ok, R_N, r, n)
     put_if(s, ok, R_RES, r, 0)
+    put_if(s, and_(ok, get(s, R_ASKED, r) > n), R_ASKED, r, 0)
     put_if(s, and_(ok, get(s, G_AT, r) > n), G_AT, r, n)
     done(s, ok, P_TRIM, k, r * PAGES + n, n)
     return ok

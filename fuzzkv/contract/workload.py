@@ -8,10 +8,18 @@ place if no device frame is free.
 
 from __future__ import annotations
 
-from fuzzkv.contract.admission import prepare
+from fuzzkv.contract.admission import may_run_on, prepare
 from fuzzkv.contract.clock import pass_time
 from fuzzkv.contract.copies import done
-from fuzzkv.contract.facts import free_device_frame, free_device_frames, hosted, page_in_flight, present, slot
+from fuzzkv.contract.facts import (
+    free_device_frame,
+    free_device_frames,
+    hosted,
+    page_in_flight,
+    present,
+    running,
+    slot,
+)
 from fuzzkv.contract.frames import pass_fence, take
 from fuzzkv.contract.generation import grow
 from fuzzkv.contract.groups import check_boundary
@@ -30,9 +38,12 @@ DEGENERATE = 100
 
 def arrive(s: State, g: Bool, r: Int, n: Int) -> None:
     """A session of ``n`` pages opens and its context is computed, if it isn't open and enough device frames
-    are free.
+    are free, those left out that the output of another may run on into.
     """
-    ok = and_(g, get(s, R_ACTIVE, r) == 0, free_device_frames(s) >= n)
+    owed = 0
+    for q in each(NR):
+        owed = owed + ite(and_(q != r, running(s, q)), may_run_on(s, q), 0)
+    ok = and_(g, get(s, R_ACTIVE, r) == 0, free_device_frames(s) >= n + owed)
     guard(ok)
     open_session(s, ok, r, n, True, P_ARRIVE)
     done(s, ok, P_ARRIVE, NOBODY, r * PAGES, n)
@@ -51,6 +62,8 @@ def finish(s: State, g: Bool, r: Int) -> None:
     grow(s, on, r, TOKENS)
     ends = and_(ok, not_(on))
     close_session(s, ends, r)
+    # It ends between two steps.
+    pass_fence(s, ends)
     done(s, ends, P_FINISH, NOBODY, r * PAGES, 0)
 
 

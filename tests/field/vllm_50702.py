@@ -128,4 +128,5 @@ REPORT = Report(
         (ARRIVE, 0, 1),
         (ACT, 1, 0),
     ),
+    also=("I8",),
 )

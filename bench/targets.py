@@ -1,0 +1,156 @@
+"""What the discovery benchmark looks for: the field's reports, the design's rows, and a mutant an invariant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fuzzkv.contract.layout import COLUMNS
+from fuzzkv.contract.policy import Policy
+from fuzzkv.contract.schedule import EXTRA, OPS, Config
+from fuzzkv.machine.outcome import ArmOutcome
+from fuzzkv.machine.readers import python_apply
+from fuzzkv.machine.start import first_state
+from fuzzkv.oracles.verdict import smallest_failing, subsets
+from fuzzkv.policies.registry import resolve
+from tests.field.reports import REPORTS
+from tests.mutants import MUTANTS
+
+Event = tuple[int, int, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """A planted conflict: the set, what it breaks, and its clean form.
+
+    ``kind`` is ``field``, ``design`` or ``mutant``; a class counts if its invariant is in ``invariants`` and,
+    where they are given, actor and primitive are these.  ``twins`` is the repaired set, or ``None`` where the
+    contract is the repair.  ``depth`` is the length of the shortest schedule known.
+    """
+
+    name: str
+    kind: str
+    policies: tuple[Policy, ...]
+    invariants: tuple[str, ...]
+    config: Config
+    depth: int
+    twins: tuple[Policy, ...] | None = None
+    actor: str | None = None
+    primitive: str | None = None
+
+    @property
+    def full(self) -> int:
+        """The mask of the whole set."""
+        return (1 << len(self.policies)) - 1
+
+    @property
+    def ops(self) -> tuple[int, ...]:
+        """Codes of the events that the set lives on."""
+        wanted = {name for policy in self.policies for name in policy.workload}
+        return tuple(code for code, name in enumerate(OPS) if name not in EXTRA or name in wanted)
+
+    def matches(self, invariant: str, actor: str | None, primitive: str) -> bool:
+        """Whether a violation of the whole set is the one that was planted."""
+        return (
+            invariant in self.invariants
+            and self.actor in (None, actor)
+            and self.primitive in (None, primitive)
+        )
+
+    def shown(self, arms: dict[int, ArmOutcome]) -> bool:
+        """Whether these arms show the planted conflict."""
+        if self.full not in smallest_failing(arms):
+            return False
+        return any(self.matches(v.invariant, v.actor, v.primitive) for v in arms[self.full].violations)
+
+
+class Model:
+    """The model for the peers: the same Python reader, the whole set first, the arms when it has failed."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.apply = python_apply(target.policies)
+        self.first = first_state(target.config, target.policies)
+        self.primitives = 0
+        self.runs = 0
+
+    def start(self) -> list[int]:
+        """A fresh state."""
+        self.runs += 1
+        return self.first[:]
+
+    def step(self, s: list[int], e: int, event: Event) -> bool:
+        """One event; whether some invariant is broken now."""
+        op, a, b = event
+        before = s[COLUMNS["PRIMS"]]
+        s[COLUMNS["EVENT"]] = e
+        self.apply(s, op, a, b, self.target.full)
+        self.primitives += s[COLUMNS["PRIMS"]] - before
+        return any(s[COLUMNS["V_COUNT"] + 1 : COLUMNS["V_COUNT"] + 19])
+
+    def conflict(self, events: list[Event]) -> bool:
+        """Whether these events show the planted conflict, with all control arms."""
+        from fuzzkv.machine.outcome import ending
+
+        arms = {}
+        names = tuple(policy.name for policy in self.target.policies)
+        for mask in (*subsets(self.target.full), self.target.full):
+            s = self.first[:]
+            for e, (op, a, b) in enumerate(events):
+                s[COLUMNS["EVENT"]] = e
+                self.apply(s, op, a, b, mask)
+            arms[mask] = ending(s, names)
+            self.primitives += s[COLUMNS["PRIMS"]]
+        return self.target.shown(arms)
+
+
+def _default_rows() -> list[Target]:
+    rows = [
+        ("S1", ("evict", "offload"), "I1", "evict", "drop_host", 13),
+        ("S2", ("offload", "quant"), "I1", "quant", "drop_host", 7),
+        ("S3", ("evict", "offload"), "I14", None, "step", 11),
+        ("S7", ("evict", "quant"), "I18", None, None, 22),
+    ]
+    return [
+        Target(
+            name=name,
+            kind="design",
+            policies=resolve(policies),
+            invariants=(invariant,),
+            config=Config(),
+            depth=depth,
+            actor=actor,
+            primitive=primitive,
+        )
+        for name, policies, invariant, actor, primitive, depth in rows
+    ]
+
+
+def targets() -> list[Target]:
+    """All of them: thirteen reports, ten rows, eighteen mutants."""
+    found = [
+        Target(
+            name=report.name,
+            kind="field" if report.url else "design",
+            policies=report.policies,
+            invariants=(report.invariant, *report.also),
+            config=report.config,
+            depth=report.depth,
+            twins=report.twins,
+        )
+        for report in REPORTS
+    ]
+    found += _default_rows()
+    found += [
+        Target(
+            name=f"mutant of {mutant.invariant}",
+            kind="mutant",
+            policies=(mutant.policy,),
+            invariants=(mutant.invariant,),
+            config=mutant.config,
+            depth=mutant.depth,
+            twins=(mutant.twin,),
+        )
+        for mutant in MUTANTS
+    ]
+    order = {"field": 0, "design": 1, "mutant": 2}
+    return sorted(found, key=lambda target: order[target.kind])

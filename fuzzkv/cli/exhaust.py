@@ -1,0 +1,181 @@
+"""``fuzzkv exhaust``."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fuzzkv.cli.shared import corpus_option, invariant_names
+
+if TYPE_CHECKING:
+    from fuzzkv.exhaust import Conflict, ExhaustResult, SetResult
+    from fuzzkv.machine.explored import Explored
+    from fuzzkv.machine.scope import Scope
+
+
+EVERY = 10.0
+"""Seconds between two lines of progress where standard error is no terminal."""
+
+
+@click.command()
+@click.option("--policies", default="offload,quant", show_default=True, help="Names or pkg.module:NAME.")
+@click.option("--pages", type=int, default=3, show_default=True, help="Pages of a session, at most.")
+@click.option("--requests", type=int, default=2, show_default=True, help="Sessions at once, at most.")
+@click.option("--sessions", type=int, default=None, help="Sessions in all [default: as --requests].")
+@click.option(
+    "--steps",
+    type=int,
+    default=4,
+    show_default=True,
+    help="Steps in the place of each session at once, at most.",
+)
+@click.option("--ticks", type=int, default=3, show_default=True, help="Times that the device idles, at most.")
+@click.option(
+    "--tick-sizes",
+    default=None,
+    help="For how long [default: one copy, and the longest age a policy waits for].",
+)
+@click.option("--faults", type=int, default=0, show_default=True, help="Failed and late copies, at most.")
+@click.option("--device-frames", type=int, default=None, help="Device frames [default: as a hunt].")
+@click.option("--host-frames", type=int, default=None, help="Host frames [default: as a hunt].")
+@click.option("--contract", type=click.Choice(["observe", "enforce"]), default="observe", show_default=True)
+@click.option("--memory", default="800M", show_default=True, help="Memory of the whole process.")
+@click.option("--depth", type=click.IntRange(1, 400), default=None, help="Events of a schedule, at most.")
+@click.option(
+    "--max-time", default="10m", show_default=True, help="Time for all sets together: 90s, 10m or 1h."
+)
+@click.option("--file", "file_cases", is_flag=True, help="File the conflicts in the corpus.")
+@corpus_option
+def exhaust(
+    policies: str,
+    pages: int,
+    requests: int,
+    sessions: int | None,
+    steps: int,
+    ticks: int,
+    tick_sizes: str | None,
+    faults: int,
+    device_frames: int | None,
+    host_frames: int | None,
+    contract: str,
+    memory: str,
+    depth: int | None,
+    max_time: str,
+    file_cases: bool,
+    corpus: Path,
+) -> None:
+    """Go through every schedule of a small scope.
+
+    Prints the shortest schedule of every class of conflict, or says that there is none. Nothing is written unless
+    --file says so. Exit 0: all schedules pass; 1: a conflict; 3: a bound ended the search before it found one, or a
+    policy never acted.
+    """
+    from fuzzkv.contract.schedule import Config
+    from fuzzkv.exhaust import exhaust as run
+    from fuzzkv.exhaust import parse_memory, parse_sizes
+    from fuzzkv.machine.scope import Scope, default_ticks
+    from fuzzkv.options import parse_policies, parse_seconds
+    from fuzzkv.policies.registry import resolve
+
+    frames = {"device_frames": device_frames, "host_frames": host_frames}
+    config = Config(**{name: count for name, count in frames.items() if count is not None})
+    chosen = resolve(parse_policies(policies))
+    scope = Scope(
+        pages=pages,
+        requests=requests,
+        sessions=requests if sessions is None else sessions,
+        steps=steps,
+        ticks=ticks,
+        tick_sizes=default_ticks(chosen, config) if tick_sizes is None else parse_sizes(tick_sizes),
+        faults=faults,
+    )
+    limit, seconds = parse_memory(memory), parse_seconds(max_time)
+    click.echo(f"every schedule of {_scope_text(scope)}; contract {contract}, {memory} of memory, {max_time}")
+    result = run(
+        chosen,
+        config,
+        scope,
+        enforce=contract == "enforce",
+        memory=limit,
+        depth=depth,
+        seconds=seconds,
+        corpus=corpus if file_cases else None,
+        tell=_Progress(),
+    )
+    _print(result)
+    sys.exit(result.exit_code)
+
+
+def _scope_text(scope: Scope) -> str:
+    idle = " or ".join(str(size) for size in scope.tick_sizes)
+    return (
+        f"up to {scope.sessions} sessions ({scope.requests} at once) of up to {scope.pages} pages, {scope.steps} steps each, "
+        f"{scope.ticks} idle times of {idle} ticks, {scope.faults} faults"
+    )
+
+
+def _set_text(names: tuple[str, ...]) -> str:
+    return " + ".join(names) or "full cache"
+
+
+class _Progress:
+    """Where the search is, on standard error: a line that overwrites itself on a terminal, else one now and then."""
+
+    def __init__(self) -> None:
+        self.printed = time.monotonic()
+
+    def __call__(self, names: tuple[str, ...], explored: Explored) -> None:
+        text = f"{_set_text(names)}: depth {explored.depth}, {_numbers(explored)}"
+        if sys.stderr.isatty():
+            click.echo(f"\r{text[:110]:<110}", nl=False, err=True)
+        elif time.monotonic() - self.printed > EVERY:
+            self.printed = time.monotonic()
+            click.echo(text, err=True)
+
+
+def _numbers(explored: Explored) -> str:
+    classes = len(explored.witnesses)
+    found = "1 class" if classes == 1 else f"{classes} classes"
+    return f"{explored.states:,} states, {explored.rate:,.0f} states/s, {found}"
+
+
+def _print(result: ExhaustResult) -> None:
+    if sys.stderr.isatty():
+        click.echo("\r" + " " * 110 + "\r", nl=False, err=True)
+    for found in result.sets:
+        click.echo(_line(found))
+        for conflict in found.conflicts:
+            click.echo(_conflict(conflict))
+    if result.interrupted:
+        click.echo("Interrupted: what is above stands, the rest was not searched.")
+
+
+def _line(found: SetResult) -> str:
+    explored = found.explored
+    how = f"{explored.merged:,} merged, {explored.checked:,} of these tried out"
+    if not explored.relative:
+        how = "taken exactly, because these policies tell merged states apart"
+    remarks = []
+    if explored.ending == "memory":
+        remarks.append(f"the memory holds {explored.capacity:,} states")
+    elif explored.ending in ("time", "depth"):
+        remarks.append(f"the {explored.ending} ended it")
+    if found.idle:
+        remarks.append(f"{' and '.join(found.idle)} never acted: this shows nothing about it")
+    if len(found.policies) == 1 and found.conflicts:
+        remarks.append("single-policy: it fails alone")
+    parts = [f"depth {explored.depth}, {_numbers(explored)}", how, *remarks]
+    return f"{_set_text(found.policies)}: {found.verdict}: {'; '.join(parts)}"
+
+
+def _conflict(conflict: Conflict) -> str:
+    kind = conflict.finding.kind
+    schedule = conflict.recipe.schedule
+    rows = [f"{name} {' '.join(str(x) for x in rest)}" for name, *rest in schedule.as_json()]
+    head = f"  {kind.invariant} ({invariant_names()[kind.invariant]}) in {len(rows)} events: {conflict.title}"
+    filed = [f"    filed as {conflict.case['id']}"] if conflict.case else []
+    return "\n".join([head, f"    {'; '.join(rows)}", *filed])
