@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ctypes
 import inspect
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -93,6 +95,7 @@ class Rules:
         self.policies = tuple(policies)
         self.row: Any = np.zeros(bulk.RULES, dtype=np.int64)
         self._raised: tuple[str, BaseException] | None = None
+        self._stopped = False
         self._kept: list[Any] = []
         self._views = {row.ctypes.data: memoryview(row) for array in states for row in array}
         self._bound = _bindings(self.policies)
@@ -110,38 +113,70 @@ class Rules:
     def running(self) -> Iterator[Any]:
         """The row, for one call of the compiled core; afterwards what a rule raised is raised.
 
-        Meanwhile free rules find the contract's functions written out.
+        Meanwhile free rules find the contract's functions written out, and signals wait.
         """
-        for space, name, _, written in self._bound:
-            space[name] = written
-        try:
+        if not self._kept:
             yield self.row
+            return
+        with self._signals_wait():
+            for space, name, _, written in self._bound:
+                space[name] = written
+            try:
+                yield self.row
+            finally:
+                for space, name, plain, _ in self._bound:
+                    space[name] = plain
+                self._stopped = False
+                self.row[bulk.HALT] = 0
+        if self._raised is not None:
+            name, error = self._raised
+            self._raised = None
+            if not isinstance(error, Exception):
+                raise error
+            raise fault(name, error) from error
+
+    @contextmanager
+    def _signals_wait(self) -> Iterator[None]:
+        """A handler that raises between two calls of a rule would raise in the C interface, which drops it: so
+        the search is told to stop, and the handler is called afterwards.
+        """
+        came: list[int] = []
+        handlers: dict[int, Any] = {}
+
+        def remember(number: int, frame: object) -> None:
+            came.append(number)
+            self._stop()
+
+        if threading.current_thread() is threading.main_thread():
+            handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+            handlers = {number: handler for number, handler in handlers.items() if callable(handler)}
+        for number in handlers:
+            signal.signal(number, remember)
+        try:
+            yield
         finally:
-            for space, name, plain, _ in self._bound:
-                space[name] = plain
-        self._check()
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+        if came:
+            handlers[came[0]](came[0], None)
+            # The call wasn't finished, whatever the handler thinks of it.
+            raise KeyboardInterrupt
+
+    def _stop(self) -> None:
+        self._stopped = True
+        self.row[bulk.HALT] = 1
 
     def _callback(self, name: str, rule: Callable[[Any, int], None]) -> int:
-        views, row = self._views, self.row
+        views = self._views
 
         def called(address: int, k: int) -> None:
-            if self._raised is None:
+            if not self._stopped:
                 try:
                     rule(views[address], k)
                 except BaseException as error:  # nothing may pass through compiled code
                     self._raised = name, error
-                    row[bulk.HALT] = 1
+                    self._stop()
 
         kept = _Rule(called)
         self._kept.append(kept)
         return int(ctypes.cast(kept, ctypes.c_void_p).value or 0)
-
-    def _check(self) -> None:
-        if self._raised is None:
-            return
-        name, error = self._raised
-        self._raised = None
-        self.row[bulk.HALT] = 0
-        if not isinstance(error, Exception):
-            raise error
-        raise fault(name, error) from error

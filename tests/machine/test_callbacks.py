@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import replace
 
 import pytest
@@ -104,3 +105,22 @@ def test_a_set_is_found_whoever_is_free() -> None:
     engine = BulkEngine((CAREFUL_FREE, TIDY_FREE), Config(), seed=1)
     engine.search(300)
     assert {(found.mask, found.invariant) for found in engine.classes} >= {(3, "I1")}
+
+
+def test_a_signal_waits_for_the_end_of_the_call() -> None:
+    """However often it comes: none is lost between two calls of a rule, and the handler is as it was."""
+    before = signal.getsignal(signal.SIGINT)
+    acts = 0
+
+    def kills(s: State, k: Int) -> None:
+        nonlocal acts
+        acts += 1
+        if acts % 5 == 0:
+            signal.raise_signal(signal.SIGINT)
+
+    engine = BulkEngine((free("kills", kills),), Config())
+    for _ in range(20):
+        with pytest.raises(KeyboardInterrupt):
+            engine.search(50)
+        assert acts % 5 == 0
+    assert signal.getsignal(signal.SIGINT) is before
