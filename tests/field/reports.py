@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from tests.field.design_s10 import REPORT as DESIGN_S10
 from tests.field.design_s4 import REPORT as DESIGN_S4
 from tests.field.design_s5 import REPORT as DESIGN_S5
 from tests.field.design_s6 import REPORT as DESIGN_S6
 from tests.field.design_s8 import REPORT as DESIGN_S8
 from tests.field.design_s9 import REPORT as DESIGN_S9
+from tests.field.design_s10 import REPORT as DESIGN_S10
 from tests.field.lmcache_1034 import REPORT as LMCACHE_1034
 from tests.field.lmcache_4991 import REPORT as LMCACHE_4991
 from tests.field.mlxvlm_1715 import REPORT as MLXVLM_1715
+from tests.field.report import Report
 from tests.field.sglang_27631 import REPORT as SGLANG_27631
 from tests.field.sglang_31427 import REPORT as SGLANG_31427
 from tests.field.trtllm_11879 import REPORT as TRTLLM_11879
@@ -21,7 +22,6 @@ from tests.field.vllm_48412 import REPORT as VLLM_48412
 from tests.field.vllm_49674 import REPORT as VLLM_49674
 from tests.field.vllm_50702 import REPORT as VLLM_50702
 from tests.field.vllm_53505 import REPORT as VLLM_53505
-from tests.field.report import Report
 
 REPORTS: tuple[Report, ...] = (
     VLLM_48412,
