@@ -60,16 +60,23 @@ def _sentence(record: Record, names: Mapping[int, str]) -> str:
     )
     return (
         f"{record.actor} {text}"
-        if record.actor and record.primitive not in ("end_store", "end_load")
+        if record.actor and record.primitive not in ("end_store", "end_load", "end_copy")
         else text
     )
 
 
+def _until(history: History, violation: Violation) -> list[Record]:
+    """The records up to the violation; its own primitive may be told after it is counted."""
+    records = list(history.records[: violation.stamp + 1])
+    if len(records) > violation.stamp and records[-1].primitive != violation.primitive:
+        records.pop()
+    return [r for r in records if r.primitive not in ("read", "tick", "relevance") or r is records[-1]]
+
+
 def _relevant(history: History, violation: Violation, latency: bool) -> list[Record]:
-    shown = []
-    for record in history.records:
-        if record.event > violation.event or record.primitive in ("read", "tick", "relevance"):
-            continue
+    records = _until(history, violation)
+    shown = set()
+    for number, record in enumerate(records):
         whole = record.primitive not in PAGEWISE or (
             latency and record.primitive.startswith(("begin", "end", "step", "demand"))
         )
@@ -78,8 +85,11 @@ def _relevant(history: History, violation: Violation, latency: bool) -> list[Rec
             or whole
             or (violation.invariant == "I18" and record.primitive == "drop_host")
         ):
-            shown.append(record)
-    return shown
+            shown.add(number)
+    # A policy that only touched other pages is a part of it all the same.
+    told = {records[number].actor for number in shown}
+    shown |= {number for number, r in enumerate(records) if r.actor is not None and r.actor not in told}
+    return [records[number] for number in sorted(shown)]
 
 
 def explain(case: Mapping[str, Any], policies: Sequence[Policy] = ()) -> str:
@@ -179,7 +189,15 @@ def _because(records: Sequence[Record], seen: Mapping[int, int], violation: Viol
             + ", ".join(f"{actor} {amount}" for actor, amount in sums.items())
             + " permille."
         ]
-    return [f"({last}) comes last, because the schedule lets {violation.actor or 'the reader'} act then."]
+    who = violation.actor or "the reader"
+    acts = {r.actor: seen[id(r)] for r in records if r.actor not in (None, violation.actor)}
+    before = [f"({number}) by {actor}" for actor, number in acts.items() if number < last]
+    if not before:
+        return [f"({last}) comes last, because the schedule lets {who} act then."]
+    return [
+        f"{' and '.join(before)} {'comes' if len(before) == 1 else 'come'} before ({last}), because in this "
+        f"schedule {who} acts afterwards; it doesn't look at what they did."
+    ]
 
 
 def _alone(history: History, violation: Violation, latency: bool) -> str:

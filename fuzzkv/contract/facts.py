@@ -171,8 +171,8 @@ def quoted_by_another(s: State, g: Bool, k: Int, p: Int) -> Bool:
 
 
 def damage(s: State, p: Int) -> Int:
-    """How bad the best copy of a page is: 0 exact, 1 int8, 2 int4, 3 no copy left that its reader could
-    use.
+    """How bad the best copy of a page is: 0 exact (or still to be computed), 1 int8, 2 int4, 3 no copy left
+    that its reader could use.
     """
     d = slot(get(s, DEV, p))
     h = slot(get(s, HOST, p))
@@ -180,4 +180,4 @@ def damage(s: State, p: Int) -> Int:
     on_host = and_(hosted(s, p), get(s, H_TAG, h) == tag_of(s, p))
     a = ite(on_device, get(s, D_PREC, d), 3)
     b = ite(on_host, get(s, H_PREC, h), 3)
-    return ite(get(s, OWNED, p) == 0, 0, ite(a < b, a, b))
+    return ite(or_(get(s, OWNED, p) == 0, get(s, TODO, p) == 1), 0, ite(a < b, a, b))

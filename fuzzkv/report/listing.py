@@ -89,6 +89,11 @@ def case_page(case: Case, names: Mapping[str, str]) -> RenderableType:
         parts.append(Text(f"{item['engine']} ({item['kind']}): {item['verdict']}{reason}"))
     if not case["confirmations"]:
         parts.append(Text("not confirmed on a real engine yet"))
+    twin = case.get("twin")
+    if twin:
+        repaired = f"{twin['replaces']} {twin['version']} ({twin['policy']})"
+        parts.append(Text(f"repaired: with {repaired} in its place nothing breaks"))
+    parts += [Text(f"reported: {reference}") for reference in case.get("references", [])]
     return Group(*parts, Text(f"run it again: {case['replay']}"))
 
 
