@@ -12,7 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from bench.targets import Target, targets
+from bench.targets import MINIMAL, Target, targets
 from fuzzkv.casebook import Recipe, make_case
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import Event, Schedule
@@ -28,7 +28,6 @@ from tests.field.report import Report
 LOOK = 100_000
 """Schedules of the search."""
 CORPUS = Path("corpus")
-MINIMAL = Path("tests/quality/minimal.json")
 
 
 def search(target: Target) -> tuple[BulkEngine, list[FoundClass]]:

@@ -30,6 +30,7 @@ from fuzzkv.contract.schedule import (
     Event,
     Schedule,
 )
+from fuzzkv.edits import leaps
 from fuzzkv.machine.engine import BulkEngine
 from fuzzkv.machine.plans import OF_SESSION
 from fuzzkv.oracles.verdict import Finding, Kind, findings, subsets
@@ -125,13 +126,25 @@ class Shrinker:
             for pass_ in PASSES:
                 best = self._apply(pass_, best)
             if best == before and (self.goal.consequence or not self.thorough):
-                # A consequence is no kind of its own, so it isn't filed: not worth the slower pass.
+                # A consequence is no kind of its own, so it isn't filed: not worth the slower passes.
                 return best
             if best == before:
-                finished = self._hypothesis(best)
+                finished = self._leap(best)
+                if finished == best:
+                    finished = self._hypothesis(best)
                 if finished == best:
                     return best
                 best = finished
+
+    def _leap(self, best: Events) -> Events:
+        tried, helped = self.counts.setdefault("leaps", [0, 0])
+        for candidate in leaps(best):
+            tried += 1
+            if self.interesting(candidate):
+                self.counts["leaps"] = [tried, helped + 1]
+                return candidate
+        self.counts["leaps"] = [tried, helped]
+        return best
 
     def _apply(self, pass_: Pass, best: Events) -> Events:
         tried, helped = self.counts.setdefault(pass_.name, [0, 0])

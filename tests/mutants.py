@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fuzzkv.api import *
-from fuzzkv.contract.schedule import Config, Event
+from fuzzkv.contract.schedule import Config
 
 
 def idle(s: State, p: Int) -> Bool:
@@ -450,18 +450,12 @@ def i18_twin(s: State, k: Int) -> None:
 
 @dataclass(frozen=True)
 class Mutant:
-    """An invariant, the policy that breaks it, its clean twin, and the shortest schedule known."""
+    """An invariant, the policy that breaks it and its clean twin."""
 
     invariant: str
     policy: Policy
     twin: Policy
     config: Config
-    trace: tuple[Event, ...] = ()
-
-    @property
-    def depth(self) -> int:
-        """Events of the trace."""
-        return len(self.trace)
 
 
 def _policy(invariant: str, rule: Rule, workload: tuple[str, ...]) -> Policy:

@@ -155,16 +155,27 @@ def close_session(s: State, g: Bool, r: Int) -> None:
 
 
 def compute(s: State, g: Bool, r: Int) -> None:
-    """The device computes the pages of a session that are still to do, into free frames."""
+    """The device computes the pages of a session that are still to do, into free frames.
+
+    What is computed anew behind exact pages is exact, whatever it was computed behind before; and so is expected
+    of what was brought from elsewhere for the pages behind it.
+    """
     guard(g)
+    anew = 0
+    lossy = 0
     for i in each(PAGES):
         p = r * PAGES + i
-        skip(and_(i < get(s, R_N, r), get(s, TODO, p) == 1))
+        skip(i < get(s, R_N, r))
         mine = and_(g, i < get(s, R_N, r), get(s, TODO, p) == 1)
         fresh = and_(mine, get(s, DEV, p) < 0)
-        expect(s, fresh, r, i)
+        anew = ite(fresh, 1, anew)
+        exact = and_(mine, anew == 1, lossy == 0)
+        put_if(s, exact, P_LINEAGE, p, 0)
+        expect(s, or_(fresh, exact), r, i)
         take(s, fresh, p, slot(free_device_frame(s)), get(s, WANT, p), EXACT)
         put_if(s, mine, TODO, p, 0)
+        coarse = and_(get(s, DEV, p) >= 0, get(s, D_PREC, slot(get(s, DEV, p))) != EXACT)
+        lossy = ite(or_(get(s, EVICTED, p) == 1, coarse), 1, lossy)
     put_if(s, g, R_TODO, r, 0)
     done(s, g, P_PREFILL, NOBODY, r * PAGES, get(s, R_N, r))
 

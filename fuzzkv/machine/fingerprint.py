@@ -9,6 +9,8 @@ Merged, because the futures are the same up to the names:
 * what is over: pages that nobody owns, copies that have ended, counters that only report;
 * columns that nothing reads: attention, gaps, hits, ages where no rule of the set looks at them (``SLICED``).
 
+A column that isn't named here is taken as it is; one of frames then tells frames apart as far as it differs.
+
 Not merged: pages of one session, sessions, slots of copies in flight.  Rules break ties by the lowest index, so a state
 with two pages exchanged has other futures (a test shows one).  Where a policy may tell merged states apart after all
 (it reads absolute time, say), the explorer finds out by trial and takes the exact form, in which every number counts.

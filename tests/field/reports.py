@@ -7,6 +7,7 @@ from tests.field.design_s5 import REPORT as DESIGN_S5
 from tests.field.design_s6 import REPORT as DESIGN_S6
 from tests.field.design_s8 import REPORT as DESIGN_S8
 from tests.field.design_s9 import REPORT as DESIGN_S9
+from tests.field.design_s10 import REPORT as DESIGN_S10
 from tests.field.lmcache_1034 import REPORT as LMCACHE_1034
 from tests.field.lmcache_4991 import REPORT as LMCACHE_4991
 from tests.field.mlxvlm_1715 import REPORT as MLXVLM_1715
@@ -41,5 +42,6 @@ REPORTS: tuple[Report, ...] = (
     DESIGN_S6,
     DESIGN_S8,
     DESIGN_S9,
+    DESIGN_S10,
 )
 """Thirteen public reports, then rows of the design."""
