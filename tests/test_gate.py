@@ -227,7 +227,7 @@ def test_a_folder_that_cannot_be_written_loses_no_failure(tmp_path: Path) -> Non
 def test_the_time_bounds_the_search(tmp_path: Path) -> None:
     result, _ = run(tmp_path, "REPAIRED", max_examples=10_000, max_time=1e-9)
     assert row(result.report, "hunt", "careful", "repaired")["schedules"] == 2_500
-    assert "Time was up after 50 of 10,000 schedules." in result.report["notes"]
+    assert "Time was up after 2,500 of 10,000 schedules." in result.report["notes"]
 
 
 @pytest.mark.parametrize(
