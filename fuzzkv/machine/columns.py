@@ -26,14 +26,20 @@ def columns_of(
     tree = ast.parse(write_out(roots, trace=False, apart=apart))
     for node in ast.walk(tree):
         if isinstance(node, ast.Subscript):
-            found = _column(node.slice)
+            found = column_of(node.slice)
             into = reads if isinstance(node.ctx, ast.Load) else writes
             into.update(EVERY if found is None else {found})
     return frozenset(reads), frozenset(writes)
 
 
-def _column(place: ast.expr) -> str | None:
-    """The column of a place in the state: a number, or a column's base and something added to it."""
+def called_by(roots: Iterable[Callable[..., Any]]) -> frozenset[str]:
+    """The names of the functions that are written out for these, themselves included."""
+    tree = ast.parse(write_out(roots, trace=False))
+    return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef))
+
+
+def column_of(place: ast.expr) -> str | None:
+    """The column of a place in the state: a number, or a column's base and something added to it; ``None``: not known."""
     base: ast.expr = place
     exact = False
     if isinstance(place, ast.BinOp) and isinstance(place.op, ast.Add):
