@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from fuzzkv.contract.accounting import dequeue, enqueue, unpin
@@ -13,8 +13,8 @@ from fuzzkv.contract.facts import (
     in_flight_on_device,
     in_flight_on_host,
 )
-from fuzzkv.machine.columns import column_of
-from fuzzkv.machine.linker import unique_name, write_out
+from fuzzkv.machine.columns import column_of, tree_of
+from fuzzkv.machine.linker import unique_name
 
 _POINTERS = frozenset({"DEV", "HOST", "X_FRAME"})
 """Columns whose numbers are frames."""
@@ -22,14 +22,14 @@ _TAKE_FRAMES = {unique_name(f) for f in (dequeue, enqueue, unpin, in_flight_on_d
 _GIVE_FRAMES = {unique_name(f) for f in (free_device_frame, free_host_frame)}
 
 
-def frames_by_name(rules: Iterable[Callable[..., Any]], apart: Container[str]) -> bool:
-    """Whether some rule may tell two frames apart otherwise than by the pages that they hold.
+def frames_by_name(rule: Callable[..., Any], apart: frozenset[str]) -> bool:
+    """Whether a rule may tell two frames apart otherwise than by the pages that they hold.
 
     It can't if it looks at a frame only through a page's ``DEV`` or ``HOST`` and neither keeps, counts nor orders what
     it finds there; frame 0 may be told from the others.  ``apart`` names the functions of the contract.
     """
-    tree = ast.parse(write_out(rules, trace=False, apart=apart))
-    return any(_Names(node).by_name for node in tree.body if isinstance(node, ast.FunctionDef))
+    body = tree_of((rule,), apart).body
+    return any(_Names(node).by_name for node in body if isinstance(node, ast.FunctionDef))
 
 
 class _Names(ast.NodeVisitor):

@@ -122,13 +122,13 @@ _CLOCK = 1 << 50
 
 OF_SESSION = (
     *("R_TODO", "R_ADAPTER", "R_SCHEME", "R_RES", "R_DRAFT", "R_ASKED", "RUN_ON", "HOLD"),
-    *("GROUP", "G_AT", "R_BOUND", "RING", "RING_IDX", "RING_OFF"),
+    *("GROUP", "G_AT", "R_BOUND", "RING"),
 )
-OF_PAGE = ("TODO", "P_BRANCH", "P_LINEAGE", "CERT", "CERT_AT", "CERT_FOR")
+OF_PAGE = ("TODO", "P_BRANCH", "P_LINEAGE", "CERT")
 BESIDE_DEVICE = ("D_REF", "D_DMA", "D_SIDE", "D_PAY", "D_CODED", "D_QUEUE")
 BESIDE_HOST = ("H_PIN",)
-"""Columns of sessions, pages and frames that are looked at only while the session is open, the page owned, the frame in use
-(or left as it is).
+"""Columns of sessions, pages and frames that are looked at with what they belong to.  Those of sessions and pages are set
+anew when one opens and not read before that; a test shows it.
 """
 TAGGED = ("WANT", "R_TEXT", "D_TAG", "H_TAG", "J_TAG", "X_KEY", "X_TAG", "D_SIDE", "R_EPOCH")
 """Columns in which the text of a session counts: a rule that looks at one itself may see the epoch."""

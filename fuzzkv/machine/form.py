@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,14 @@ from fuzzkv.machine.plans import enabled
 from fuzzkv.machine.readers import text_of
 from fuzzkv.machine.scope import Scope
 
+_NONE: frozenset[str] = frozenset()
+
+
+@lru_cache(maxsize=1)
+def _contract() -> frozenset[str]:
+    """The names of the functions of the contract."""
+    return frozenset(core_texts())
+
 
 class _Seen:
     """The columns that count for a set: ``own`` are read by its rules themselves, ``deep`` by what they call as well,
@@ -29,11 +38,14 @@ class _Seen:
     """
 
     def __init__(self, rules: Sequence[Callable[..., Any]], codes: Iterable[int]) -> None:
-        self.own, _ = columns_of(rules, apart=core_texts())
-        self.deep, kept = columns_of(rules)
+        contract = _contract()
         looked, moved = columns_of([text_of(OPS[code]) for code in codes if code != ACT])
-        self.changing, self.reads = kept | moved, looked | self.deep
-        self.called = called_by(rules)
+        self.own = _NONE.union(*(columns_of([rule], apart=contract)[0] for rule in rules))
+        self.deep = _NONE.union(*(columns_of([rule])[0] for rule in rules))
+        self.changing = moved.union(*(columns_of([rule])[1] for rule in rules))
+        self.reads = looked | self.deep
+        self.called = _NONE.union(*(called_by(rule) for rule in rules))
+        self.by_name = any(frames_by_name(rule, contract) for rule in rules)
         self.sliced = {name for name in fp.SLICED if name in self.deep}
         self.sliced.update(source for name in self.sliced.copy() for source in fp.SLICED[name])
 
@@ -70,9 +82,7 @@ class _Seen:
             plain += [
                 name for name in fp.TAGGED if name == "R_EPOCH" or name in self.own & {"WANT", "R_TEXT"}
             ]
-        if "ACTED" in self.own:
-            plain.append("ACTED")
-        return plain
+        return plain + ["ACTED"] * ("ACTED" in self.own)
 
 
 def form_of(
@@ -105,7 +115,7 @@ def form_of(
         config.host_frames,
         int(exact),
         len(policies),
-        int(frames_by_name(rules, core_texts().keys())),
+        int(seen.by_name),
         int("RELEVANT" in seen.sliced),
         int("X_KEY" in seen.changing),
         int(seen.deep == EVERY),

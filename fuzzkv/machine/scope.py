@@ -60,8 +60,8 @@ class Scope:
     pages: int = 3
     requests: int = 2
     sessions: int = 2
-    steps: int = 4
-    ticks: int = 3
+    steps: int = 1
+    ticks: int = 2
     tick_sizes: tuple[int, ...] = (8,)
     faults: int = 0
     extra: int = 1
