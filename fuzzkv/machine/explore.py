@@ -15,7 +15,20 @@ from typing import Any
 import numpy as np
 
 from fuzzkv.contract.layout import COLUMNS, NINV, NJ, PAGES
-from fuzzkv.contract.schedule import ACT, ARRIVE, FADE, FAIL, FINISH, LATE, STEP
+from fuzzkv.contract.schedule import (
+    ABORT,
+    ACT,
+    ARRIVE,
+    FADE,
+    FAIL,
+    FINISH,
+    GROW,
+    LATE,
+    PAUSE,
+    QUEUE,
+    STEP,
+    VERIFY,
+)
 from fuzzkv.machine.bulk import MAX_CLASSES
 from fuzzkv.machine.fingerprint import (
     _J_FAIL,
@@ -26,7 +39,7 @@ from fuzzkv.machine.fingerprint import (
     _R_ACTIVE,
     _R_N,
     BASE,
-    F_SLICED,
+    F_FADES,
     F_SLOTS,
     HALF,
 )
@@ -39,8 +52,8 @@ B_NODES, B_CLASSES, B_SAMPLES, B_CHILDREN, B_MERGED, B_FAILING, B_ACTED = range(
 B_SIZE = 7
 SAMPLES = 64
 """Most merges of one call that are kept to be looked at."""
-RARE = 1 << 10
-"""One merge in so many is looked at."""
+RARE, EARLY, OFTEN = 1 << 10, 1 << 12, 1 << 4
+"""One merge in ``RARE`` is looked at; of the first ``EARLY`` one in ``OFTEN``."""
 
 
 # Text of the compiled module.
@@ -60,15 +73,15 @@ def matters(s: Any, mask: int, form: Any, op: int, a: int, b: int) -> Any:
     """Whether an event can change this arm's state at all; a cheap look before the event is run."""
     if op == ACT:
         return mask >> a & 1 == 1
-    if op == ARRIVE:
+    if op in (ARRIVE, QUEUE):
         return s[_R_ACTIVE + a] == 0
     if op == STEP:
         return s[_R_ACTIVE + a] == 1 and b < s[_R_N + a]
-    if op == FINISH:
+    if op in (FINISH, GROW, VERIFY, ABORT, PAUSE):
         return s[_R_ACTIVE + a] == 1
     if op == FADE:
         p = a * PAGES + b
-        return form[F_SLICED + 1] >= 0 and s[_OWNED + p] == 1 and s[_RELEVANT + p] == 1
+        return form[F_FADES] == 1 and s[_OWNED + p] == 1 and s[_RELEVANT + p] == 1
     if op == LATE:
         return s[_LINK_FREE] > s[_NOW]
     if op == FAIL:
@@ -82,6 +95,9 @@ def matters(s: Any, mask: int, form: Any, op: int, a: int, b: int) -> Any:
 
 def judge(plan: Any, states: Any, fails: Any, found: Any, node: int, event: int) -> None:
     """Keep the classes that the set fails with, if every other arm passes and each of its policies acted.
+
+    The state has one actor and primitive for each invariant: of two violations of one invariant in the same event only the
+    first makes a class here; the other does where an event brings it alone or first.
 
     A violation that another one brings with it (``causes``) is no class of its own.
     """
@@ -179,7 +195,8 @@ def expand(
                 sums[B_NODES] = count + 1
                 continue
             sums[B_MERGED] += 1
-            if mix(h[0] >> np.uint64(1)) % RARE == 0 and sums[B_SAMPLES] < SAMPLES:
+            every = OFTEN if sums[B_MERGED] <= EARLY else RARE
+            if mix(h[0] >> np.uint64(1)) % every == 0 and sums[B_SAMPLES] < SAMPLES:
                 found.samples[sums[B_SAMPLES], 0] = node
                 found.samples[sums[B_SAMPLES], 1] = e
                 found.samples[sums[B_SAMPLES], 2] = known
