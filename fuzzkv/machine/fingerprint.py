@@ -138,10 +138,12 @@ _SHIFT = 1 << 12
 # Places in the array that tells ``imprint`` what to look at; the last five say where in it the lists of columns begin (the
 # base offsets of those of sessions, pages, device and host frames) and where the last one ends.
 F_PAGES, F_REQUESTS, F_DEVICE, F_HOST, F_EXACT, F_SLOTS = range(6)
-F_NAMED, F_FADES, F_INDEX, F_KEEP = range(6, 10)
-"""Whether frames are taken by number, attention counts, there is an index, and what is over is kept as it is."""
-F_SESSIONS, F_OWNED, F_ON_DEVICE, F_ON_HOST, F_END = range(10, 15)
-F_HEAD = 15
+F_NAMED, F_FADES, F_INDEX, F_KEEP, F_STALE = range(6, 11)
+"""Whether frames are taken by number, attention counts, there is an index, what is over is kept as it is, and something may
+read a device frame after it has been emptied: an entry that was left behind, a peer that is slow.
+"""
+F_SESSIONS, F_OWNED, F_ON_DEVICE, F_ON_HOST, F_END = range(11, 16)
+F_HEAD = 16
 
 
 def stir(h: Any, value: Any) -> None:
@@ -206,6 +208,8 @@ def orderly(s: Any, form: Any) -> bool:
         if s[_D_PAGE + f] != FREE:
             device -= 1
         elif f > 0:
+            if form[F_STALE] == 1 and s[_D_PREC + f] != 0:
+                return False
             for c in range(form[F_ON_DEVICE], form[F_ON_HOST]):
                 if s[form[c] + f] != 0:
                     return False
@@ -230,8 +234,11 @@ def orderly(s: Any, form: Any) -> bool:
 
 
 def imprint_device(s: Any, form: Any, h: Any, f: int) -> None:
-    """What a device frame holds, and what stands beside it."""
-    stir(h, s[_D_PREC + f] * 2 + s[_D_FILL + f])
+    """What a device frame holds, and what stands beside it; the precision of an empty one is forgotten as in a state in
+    which frames go by their pages.
+    """
+    over = f > 0 and s[_D_PAGE + f] == FREE and form[F_NAMED] == 0 and form[F_STALE] == 0
+    stir(h, s[_D_FILL + f] if over else s[_D_PREC + f] * 2 + s[_D_FILL + f])
     stir(h, tag(s, s[_D_TAG + f]))
     for c in range(form[F_ON_DEVICE], form[F_ON_HOST]):
         stir(h, tag(s, s[form[c] + f]) if form[c] == _SIDE else s[form[c] + f])

@@ -13,7 +13,7 @@ from fuzzkv.contract.layout import COLUMNS, NR, PAGES, SIZES
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.rewind import fork
 from fuzzkv.contract.schedule import ACT, GROW, OPS, QUEUE, Config
-from fuzzkv.contract.transfers import run_ahead
+from fuzzkv.contract.transfers import receive, run_ahead
 from fuzzkv.machine import fingerprint as fp
 from fuzzkv.machine.byname import frames_by_name
 from fuzzkv.machine.columns import EVERY, called_by, columns_of
@@ -119,6 +119,7 @@ def form_of(
         int("RELEVANT" in seen.sliced),
         int("X_KEY" in seen.changing),
         int(seen.deep == EVERY),
+        int("X_KEY" in seen.changing or unique_name(receive) in seen.called),
     )
     at = fp.F_HEAD
     for head, names in zip(range(fp.F_SESSIONS, fp.F_END), lists, strict=True):
