@@ -5,8 +5,8 @@ Merged, because the futures are the same up to the names:
 * clocks: a time is taken relative to now; a link that is free is free, whenever it became so;
 * frames: which frame holds a page doesn't matter, except frame 0 of each tier, which a text may look at through an
   index of -1 (``slot``); what an empty frame held before is forgotten.  Frames are taken by number instead where a rule
-  tells them apart (``machine.byname``), and in states in which something else names one: the index, several pages, a
-  copy of another kind than to the host and back, what stands beside an empty frame;
+  tells them apart or something may be left in an empty one (``machine.form``), and in states in which something else than
+  its page names one: the index, several pages, a copy of another kind than to the host and back;
 * epochs: a text of a session's own is relative to its epoch, in ghost tags and index keys as well;
 * what is over: pages that nobody owns, columns of sessions that aren't open, copies that have ended, counters that only
   report;
@@ -138,12 +138,10 @@ _SHIFT = 1 << 12
 # Places in the array that tells ``imprint`` what to look at; the last five say where in it the lists of columns begin (the
 # base offsets of those of sessions, pages, device and host frames) and where the last one ends.
 F_PAGES, F_REQUESTS, F_DEVICE, F_HOST, F_EXACT, F_SLOTS = range(6)
-F_NAMED, F_FADES, F_INDEX, F_KEEP, F_STALE = range(6, 11)
-"""Whether frames are taken by number, attention counts, there is an index, what is over is kept as it is, and something may
-read a device frame after it has been emptied: an entry that was left behind, a peer that is slow.
-"""
-F_SESSIONS, F_OWNED, F_ON_DEVICE, F_ON_HOST, F_END = range(11, 16)
-F_HEAD = 16
+F_NAMED, F_FADES, F_INDEX, F_KEEP = range(6, 10)
+"""Whether frames are taken by number, attention counts, there is an index, and what is over is kept as it is."""
+F_SESSIONS, F_OWNED, F_ON_DEVICE, F_ON_HOST, F_END = range(10, 15)
+F_HEAD = 15
 
 
 def stir(h: Any, value: Any) -> None:
@@ -207,19 +205,9 @@ def orderly(s: Any, form: Any) -> bool:
     for f in range(form[F_DEVICE]):
         if s[_D_PAGE + f] != FREE:
             device -= 1
-        elif f > 0:
-            if form[F_STALE] == 1 and s[_D_PREC + f] != 0:
-                return False
-            for c in range(form[F_ON_DEVICE], form[F_ON_HOST]):
-                if s[form[c] + f] != 0:
-                    return False
     for f in range(form[F_HOST]):
         if s[_H_PAGE + f] != FREE:
             host -= 1
-        elif f > 0:
-            for c in range(form[F_ON_HOST], form[F_END]):
-                if s[form[c] + f] != 0:
-                    return False
     if device != 0 or host != 0:
         return False
     for j in range(NJ):
@@ -237,7 +225,7 @@ def imprint_device(s: Any, form: Any, h: Any, f: int) -> None:
     """What a device frame holds, and what stands beside it; the precision of an empty one is forgotten as in a state in
     which frames go by their pages.
     """
-    over = f > 0 and s[_D_PAGE + f] == FREE and form[F_NAMED] == 0 and form[F_STALE] == 0
+    over = f > 0 and s[_D_PAGE + f] == FREE and form[F_NAMED] == 0
     stir(h, s[_D_FILL + f] if over else s[_D_PREC + f] * 2 + s[_D_FILL + f])
     stir(h, tag(s, s[_D_TAG + f]))
     for c in range(form[F_ON_DEVICE], form[F_ON_HOST]):

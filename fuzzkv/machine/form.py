@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from fuzzkv.contract.generation import extend
+from fuzzkv.contract.index import expire, publish
 from fuzzkv.contract.layout import COLUMNS, NR, PAGES, SIZES
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.rewind import fork
 from fuzzkv.contract.schedule import ACT, GROW, OPS, QUEUE, Config
-from fuzzkv.contract.transfers import receive, run_ahead
+from fuzzkv.contract.transfers import receive, run_ahead, spill
 from fuzzkv.machine import fingerprint as fp
 from fuzzkv.machine.byname import frames_by_name
 from fuzzkv.machine.columns import EVERY, called_by, columns_of
@@ -32,6 +33,14 @@ def _contract() -> frozenset[str]:
     return frozenset(core_texts())
 
 
+_ENTER = frozenset(unique_name(f) for f in (publish, spill))
+"""What brings an entry into the index."""
+_LEAVE = frozenset(unique_name(f) for f in (expire, receive, run_ahead))
+"""With these something counts that is left in an empty frame: scales, what an entry or a slow peer still names, who wrote it
+last.  Then it matters which frame is taken next.
+"""
+
+
 class _Seen:
     """The columns that count for a set: ``own`` are read by its rules themselves, ``deep`` by what they call as well,
     ``changing`` written by them or the events of the scope, ``reads`` read by any of these.
@@ -45,6 +54,7 @@ class _Seen:
         self.changing = moved.union(*(columns_of([rule])[1] for rule in rules))
         self.reads = looked | self.deep
         self.called = _NONE.union(*(called_by(rule) for rule in rules))
+        self.index = bool(self.called & _ENTER)
         self.by_name = any(frames_by_name(rule, contract) for rule in rules)
         self.sliced = {name for name in fp.SLICED if name in self.deep}
         self.sliced.update(source for name in self.sliced.copy() for source in fp.SLICED[name])
@@ -55,6 +65,8 @@ class _Seen:
             return name in self.sliced
         if name in fp.REPORTS or name == "ACTED":
             return name in self.own and name in self.changing
+        if name.startswith("X_") and not self.index:
+            return False
         if name == "D_DMA" and unique_name(run_ahead) not in self.called:
             # Who wrote a frame last is asked only by a step that ran ahead.
             return name in self.own
@@ -115,11 +127,10 @@ def form_of(
         config.host_frames,
         int(exact),
         len(policies),
-        int(seen.by_name),
+        int(seen.by_name or bool(seen.called & _LEAVE)),
         int("RELEVANT" in seen.sliced),
-        int("X_KEY" in seen.changing),
+        int(seen.index),
         int(seen.deep == EVERY),
-        int("X_KEY" in seen.changing or unique_name(receive) in seen.called),
     )
     at = fp.F_HEAD
     for head, names in zip(range(fp.F_SESSIONS, fp.F_END), lists, strict=True):
