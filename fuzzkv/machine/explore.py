@@ -39,7 +39,9 @@ from fuzzkv.machine.fingerprint import (
     _R_ACTIVE,
     _R_N,
     BASE,
+    F_EXACT,
     F_FADES,
+    F_NAMED,
     F_SLOTS,
     HALF,
 )
@@ -62,6 +64,7 @@ failed: Any = None
 acted: Any = None
 mix: Any = None
 imprint: Any = None
+orderly: Any = None
 retrace: Any = None
 seal: Any = None
 insert: Any = None
@@ -205,10 +208,11 @@ def expand(
 
 
 def differ(plan: Any, bench: Any, one: Any, other: Any, used: Any, seed: int, length: int) -> bool:
-    """Whether two nodes that were merged part: the same drawn events are run in both, and each time they must look
-    the same and fail alike.
+    """Whether two nodes that were merged part: the same drawn events are run in both, and each time they must fail alike and
+    look the same; where frames go by their pages no more, two that have other names look different and may be the same.
     """
     x = mix(seed)
+    names = plan.form[F_NAMED] == 1 or plan.form[F_EXACT] == 1
     top = len(plan.arms) - 1
     for _ in range(length + 1):
         for m in range(top + 1):
@@ -218,7 +222,11 @@ def differ(plan: Any, bench: Any, one: Any, other: Any, used: Any, seed: int, le
                 return False
             imprint(one[m], plan.arms[m], plan.form, plan.places, bench.marks[m])
             imprint(other[m], plan.arms[m], plan.form, plan.places, bench.fresh[m])
-            if bench.marks[m, 0] != bench.fresh[m, 0] or bench.marks[m, 1] != bench.fresh[m, 1]:
+            ordered = orderly(one[m], plan.form)
+            if ordered != orderly(other[m], plan.form):
+                return True
+            same = bench.marks[m, 0] == bench.fresh[m, 0] and bench.marks[m, 1] == bench.fresh[m, 1]
+            if not same and (names or ordered):
                 return True
         x = mix(x)
         event = plan.events[x % len(plan.events)]

@@ -5,12 +5,12 @@ Merged, because the futures are the same up to the names:
 * clocks: a time is taken relative to now; a link that is free is free, whenever it became so;
 * frames: which frame holds a page doesn't matter, except frame 0 of each tier, which a text may look at through an
   index of -1 (``slot``); what an empty frame held before is forgotten.  Frames are taken by number instead where a rule
-  tells them apart (``machine.byname``), and in states in which something else names one: the index, several pages, a
-  copy of another kind than to the host and back, what stands beside an empty frame;
+  tells them apart or something may be left in an empty one (``machine.form``), and in states in which something else than
+  its page names one: the index, several pages, a copy of another kind than to the host and back;
 * epochs: a text of a session's own is relative to its epoch, in ghost tags and index keys as well;
 * what is over: pages that nobody owns, columns of sessions that aren't open, copies that have ended, counters that only
   report;
-* columns that nothing reads: attention, gaps, hits, ages where no rule of the set looks at them (``SLICED``).
+* columns that nothing reads: attention, gaps, hits, ages where no rule of the set looks at them (``machine.counted``).
 
 A column that isn't named here is taken as it is (``machine.form`` says which that are for a set).
 
@@ -57,81 +57,12 @@ _QUOTE, _MARK, _DUE, _SPENT, _MEMO = _C["QUOTE"], _C["MARK"], _C["DUE"], _C["SPE
 _ACTED, _WANT, _TEXT, _LEASE, _SIDE = _C["ACTED"], _C["WANT"], _C["R_TEXT"], _C["LEASE"], _C["D_SIDE"]
 _X_KEY, _X_TAG, _X_TIER = _C["X_KEY"], _C["X_TAG"], _C["X_TIER"]
 
-SLICED: dict[str, tuple[str, ...]] = {
-    "R_STEPS": (),
-    "RELEVANT": (),
-    "ATT": ("RELEVANT",),
-    "LIFE": (),
-    "SEEN": ("LIFE",),
-    "LAST": (),
-    "GAP": ("LAST",),
-    "HITS": (),
-}
-"""Columns that the workload keeps up for the policies alone, each with those that it is computed from.
-
-One that no rule of the set reads, directly or through what it calls, is left out.
-"""
-REPORTS = (
-    *(
-        "STEPS",
-        "LAT_MAX",
-        "LAT_SUM",
-        "FREED",
-        "REMOTE",
-        "DEMAND",
-        "PRIMS",
-        "GOAL",
-        "REFUSED",
-        "EVENT",
-        "ACTOR",
-    ),
-    *("V_COUNT", "V_EVENT", "V_STAMP", "V_PAGE", "V_ACTOR", "V_PRIM", "TOUCHED"),
-)
-"""Columns that only report; a state in which an invariant is broken is never looked at again."""
-FIXED = (
-    *("ENFORCE", "STEP_COST", "PAGE_COST", "OBJECTIVE", "TOLERANCE", "LEDGER", "HEADROOM", "SHARE", "QSHARE"),
-    *("PARAM", "MF_HORIZON"),
-)
-"""Columns that no event changes."""
-HANDLED = (
-    *("NOW", "LINK_FREE", "LATE", "R_ACTIVE", "R_N", "R_EPOCH", "R_LOSS", "OWNED", "DEV", "HOST", "BUSY"),
-    *("EVICTED", "PAID", "D_PAGE", "D_TAG", "D_PREC", "D_FILL", "H_PAGE", "H_TAG", "H_PREC", "H_FILL"),
-    *("J_KIND", "J_PAGE", "J_SRC", "J_DST", "J_END", "J_BY", "J_FAIL", "J_TAG", "J_PREC", "J_OVER"),
-    *(
-        "FLYING",
-        "QUOTE",
-        "MARK",
-        "DUE",
-        "SPENT",
-        "NOTE",
-        "ACTED",
-        "WANT",
-        "R_TEXT",
-        "LEASE",
-        "X_KEY",
-        "X_TAG",
-    ),
-)
-"""Columns that ``imprint`` looks at by name (``FLYING`` is the number of a policy's copies in flight)."""
-
 BASE = (1 << 40) + 12345
 """The time at which an exploration starts: so late that a number of this size is a time and no other one is."""
 HALF = 1 << 39
 """Above it a number is a time."""
 _CLOCK = 1 << 50
 
-OF_SESSION = (
-    *("R_TODO", "R_ADAPTER", "R_SCHEME", "R_RES", "R_DRAFT", "R_ASKED", "RUN_ON", "HOLD"),
-    *("GROUP", "G_AT", "R_BOUND", "RING"),
-)
-OF_PAGE = ("TODO", "P_BRANCH", "P_LINEAGE", "CERT")
-BESIDE_DEVICE = ("D_REF", "D_DMA", "D_SIDE", "D_PAY", "D_CODED", "D_QUEUE")
-BESIDE_HOST = ("H_PIN",)
-"""Columns of sessions, pages and frames that are looked at with what they belong to.  Those of sessions and pages are set
-anew when one opens and not read before that; a test shows it.
-"""
-TAGGED = ("WANT", "R_TEXT", "D_TAG", "H_TAG", "J_TAG", "X_KEY", "X_TAG", "D_SIDE", "R_EPOCH")
-"""Columns in which the text of a session counts: a rule that looks at one itself may see the epoch."""
 _SHIFT = 1 << 12
 """Added to a text that is relative to its epoch: more than there are sessions in a schedule, and no shared text."""
 
@@ -205,17 +136,9 @@ def orderly(s: Any, form: Any) -> bool:
     for f in range(form[F_DEVICE]):
         if s[_D_PAGE + f] != FREE:
             device -= 1
-        elif f > 0:
-            for c in range(form[F_ON_DEVICE], form[F_ON_HOST]):
-                if s[form[c] + f] != 0:
-                    return False
     for f in range(form[F_HOST]):
         if s[_H_PAGE + f] != FREE:
             host -= 1
-        elif f > 0:
-            for c in range(form[F_ON_HOST], form[F_END]):
-                if s[form[c] + f] != 0:
-                    return False
     if device != 0 or host != 0:
         return False
     for j in range(NJ):
@@ -230,8 +153,11 @@ def orderly(s: Any, form: Any) -> bool:
 
 
 def imprint_device(s: Any, form: Any, h: Any, f: int) -> None:
-    """What a device frame holds, and what stands beside it."""
-    stir(h, s[_D_PREC + f] * 2 + s[_D_FILL + f])
+    """What a device frame holds, and what stands beside it; the precision of an empty one is forgotten as in a state in
+    which frames go by their pages.
+    """
+    over = f > 0 and s[_D_PAGE + f] == FREE and form[F_NAMED] == 0
+    stir(h, s[_D_FILL + f] if over else s[_D_PREC + f] * 2 + s[_D_FILL + f])
     stir(h, tag(s, s[_D_TAG + f]))
     for c in range(form[F_ON_DEVICE], form[F_ON_HOST]):
         stir(h, tag(s, s[form[c] + f]) if form[c] == _SIDE else s[form[c] + f])

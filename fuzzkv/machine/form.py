@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from fuzzkv.contract.generation import extend
+from fuzzkv.contract.index import expire, publish
 from fuzzkv.contract.layout import COLUMNS, NR, PAGES, SIZES
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.rewind import fork
 from fuzzkv.contract.schedule import ACT, GROW, OPS, QUEUE, Config
-from fuzzkv.contract.transfers import run_ahead
+from fuzzkv.contract.transfers import receive, run_ahead, spill
+from fuzzkv.machine import counted
 from fuzzkv.machine import fingerprint as fp
 from fuzzkv.machine.byname import frames_by_name
 from fuzzkv.machine.columns import EVERY, called_by, columns_of
@@ -32,6 +34,14 @@ def _contract() -> frozenset[str]:
     return frozenset(core_texts())
 
 
+_ENTER = frozenset(unique_name(f) for f in (publish, spill))
+"""What brings an entry into the index."""
+_LEAVE = frozenset(unique_name(f) for f in (expire, receive, run_ahead))
+"""With these something counts that is left in an empty frame: scales, what an entry or a slow peer still names, who wrote it
+last.  Then it matters which frame is taken next.
+"""
+
+
 class _Seen:
     """The columns that count for a set: ``own`` are read by its rules themselves, ``deep`` by what they call as well,
     ``changing`` written by them or the events of the scope, ``reads`` read by any of these.
@@ -45,16 +55,19 @@ class _Seen:
         self.changing = moved.union(*(columns_of([rule])[1] for rule in rules))
         self.reads = looked | self.deep
         self.called = _NONE.union(*(called_by(rule) for rule in rules))
+        self.index = bool(self.called & _ENTER)
         self.by_name = any(frames_by_name(rule, contract) for rule in rules)
-        self.sliced = {name for name in fp.SLICED if name in self.deep}
-        self.sliced.update(source for name in self.sliced.copy() for source in fp.SLICED[name])
+        self.sliced = {name for name in counted.SLICED if name in self.deep}
+        self.sliced.update(source for name in self.sliced.copy() for source in counted.SLICED[name])
 
     def counts(self, name: str) -> bool:
         """Whether what is in a column can make a difference."""
-        if name in fp.SLICED:
+        if name in counted.SLICED:
             return name in self.sliced
-        if name in fp.REPORTS or name == "ACTED":
+        if name in counted.REPORTS or name == "ACTED":
             return name in self.own and name in self.changing
+        if name.startswith("X_") and not self.index:
+            return False
         if name == "D_DMA" and unique_name(run_ahead) not in self.called:
             # Who wrote a frame last is asked only by a step that ran ahead.
             return name in self.own
@@ -67,20 +80,22 @@ class _Seen:
         rule looks at itself are taken as they are.  What the workload keeps up for the rules alone is an exception.
         """
         sessions = ["R_STEPS"] if "R_STEPS" in self.sliced else []
-        sessions += [name for name in fp.OF_SESSION if self.counts(name) and name not in self.own]
-        pages = [name for name in fp.SLICED if name in self.sliced and name != "R_STEPS"]
-        pages += [name for name in fp.OF_PAGE if self.counts(name) and name not in self.own]
-        device = [name for name in fp.BESIDE_DEVICE if self.counts(name)]
-        return sessions, pages, device, [name for name in fp.BESIDE_HOST if self.counts(name)]
+        sessions += [name for name in counted.OF_SESSION if self.counts(name) and name not in self.own]
+        pages = [name for name in counted.SLICED if name in self.sliced and name != "R_STEPS"]
+        pages += [name for name in counted.OF_PAGE if self.counts(name) and name not in self.own]
+        device = [name for name in counted.BESIDE_DEVICE if self.counts(name)]
+        return sessions, pages, device, [name for name in counted.BESIDE_HOST if self.counts(name)]
 
     def places(self, apart: set[str]) -> list[str]:
         """The columns that are taken as they are, without those in ``apart``."""
         plain = [
-            name for name in COLUMNS if self.counts(name) and name not in fp.HANDLED and name not in apart
+            name
+            for name in COLUMNS
+            if self.counts(name) and name not in counted.HANDLED and name not in apart
         ]
-        if self.own & set(fp.TAGGED):
+        if self.own & set(counted.TAGGED):
             plain += [
-                name for name in fp.TAGGED if name == "R_EPOCH" or name in self.own & {"WANT", "R_TEXT"}
+                name for name in counted.TAGGED if name == "R_EPOCH" or name in self.own & {"WANT", "R_TEXT"}
             ]
         return plain + ["ACTED"] * ("ACTED" in self.own)
 
@@ -99,10 +114,11 @@ def form_of(
         whole = [
             name
             for name in COLUMNS
-            if name in seen.changing and ((name not in fp.REPORTS and name != "ACTED") or name in seen.own)
+            if name in seen.changing
+            and ((name not in counted.REPORTS and name != "ACTED") or name in seen.own)
         ]
     else:
-        whole = seen.places({name for names in lists for name in names} | set(fp.SLICED))
+        whole = seen.places({name for names in lists for name in names} | set(counted.SLICED))
     places = [COLUMNS[name] + i for name in whole for i in range(SIZES[name])]
     # A branch may fill the other place; with text that grows a session may come to any length.
     forks = unique_name(fork) in seen.called
@@ -115,9 +131,9 @@ def form_of(
         config.host_frames,
         int(exact),
         len(policies),
-        int(seen.by_name),
+        int(seen.by_name or bool(seen.called & _LEAVE)),
         int("RELEVANT" in seen.sliced),
-        int("X_KEY" in seen.changing),
+        int(seen.index),
         int(seen.deep == EVERY),
     )
     at = fp.F_HEAD
