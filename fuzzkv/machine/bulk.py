@@ -25,9 +25,12 @@ _WHEN = COLUMNS["V_STAMP"]
 _FREED, _NOW, _REFUSED = COLUMNS["FREED"], COLUMNS["NOW"], COLUMNS["REFUSED"]
 _EVENT, _PRIMS, _GOAL, _ACTED = COLUMNS["EVENT"], COLUMNS["PRIMS"], COLUMNS["GOAL"], COLUMNS["ACTED"]
 
-SEEN, NUMBER, LENGTH, WORSE, FREELY = range(5)
-"""Of a class: how often it was seen, its best schedule's number and length, whether bytes are worse than in every
-subset there, and how often it was seen in schedules that don't come out of the pool."""
+SEEN, NUMBER, LENGTH, RANK, FREELY = range(5)
+"""Of a class: how often it was seen, its best schedule's number and length, what that shows, and how often it was seen
+in schedules that don't come out of the pool."""
+DAMAGE, CAUSE = 1, 2
+"""What a witness may show, summed up as its rank: bytes that are worse than in every subset; a violation that doesn't
+follow from another one."""
 HITS = 5
 FRESH = NK
 """Where the second part of ``rules`` begins."""
@@ -74,6 +77,18 @@ def acted(s: Any, k: int) -> bool:
     return False
 
 
+def follows(s: Any, causes: Any, invariant: int) -> bool:
+    """Whether the violation of an invariant follows from another one that came before it, on its page (I2: on any
+    page); ``causes`` is 1 for the invariants that bring it with them."""
+    page = s[_PAGE + invariant]
+    when = s[_WHEN + invariant]
+    for i in range(1, NINV):
+        earlier = s[_WHEN + i] < when or (s[_WHEN + i] == when and i < invariant)
+        if causes[i] == 1 and s[_FIRST + i] > 0 and earlier and (s[_PAGE + i] == page or i == 2):
+            return True
+    return False
+
+
 def shows(
     template: Any,
     states: Any,
@@ -103,11 +118,8 @@ def shows(
         if top >> k & 1 and not acted(s, k):
             return False
     page = s[_PAGE + invariant]
-    when = s[_WHEN + invariant]
-    for i in range(1, NINV):
-        earlier = s[_WHEN + i] < when or (s[_WHEN + i] == when and i < invariant)
-        if causes[i] == 1 and s[_FIRST + i] > 0 and earlier and (s[_PAGE + i] == page or i == 2):
-            return False
+    if follows(s, causes, invariant):
+        return False
     run(s, after, len(after), top, rules)
     worst = damage(s, page)
     if worse == 1 and worst == 0:
@@ -150,6 +162,7 @@ def judge(
     hits: Any,
     witness: Any,
     known: int,
+    causes: Any,
     after: Any,
     rules: Any,
 ) -> Any:
@@ -183,13 +196,17 @@ def judge(
                 known += 1
                 keys[c, 0], keys[c, 1], keys[c, 2], keys[c, 3] = top, i, actor, primitive
                 hits[c, SEEN] = 0
-                hits[c, WORSE] = -1
+                hits[c, RANK] = -1
             hits[c, SEEN] += 1
             hits[c, FREELY] += free
             # What happens afterwards is looked at only where it may make a better witness of this schedule; in a
             # class whose bytes have never been worse so far, after a while once in sixteen times.
-            hopeful = hits[c, WORSE] < 1 and (hits[c, SEEN] < 64 or number % 16 == 0)
-            if not hopeful and length >= hits[c, LENGTH]:
+            own = 0 if follows(states[top], causes[i], i) else CAUSE
+            reach, best = own + DAMAGE, hits[c, RANK]
+            shorter = length < hits[c, LENGTH]
+            if reach < best or (reach == best and not shorter):
+                continue
+            if own == best and not shorter and hits[c, SEEN] >= 64 and number % 16 != 0:
                 continue
             if not ended:
                 ended = True
@@ -210,8 +227,9 @@ def judge(
                 for sub in range(top):
                     if sub & top == sub and damage(ends[sub], page) >= worst:
                         worse = 0
-            if worse > hits[c, WORSE] or (worse == hits[c, WORSE] and length < hits[c, LENGTH]):
-                hits[c, NUMBER], hits[c, LENGTH], hits[c, WORSE] = number, length, worse
+            rank = own + worse
+            if rank > hits[c, RANK] or (rank == hits[c, RANK] and length < hits[c, LENGTH]):
+                hits[c, NUMBER], hits[c, LENGTH], hits[c, RANK] = number, length, rank
                 witness[c] = events
     return known
 
@@ -236,6 +254,7 @@ def search(
     totals: Any,
     goals: Any,
     refused: Any,
+    causes: Any,
     after: Any,
     pool: Any,
     lengths: Any,
@@ -248,7 +267,8 @@ def search(
 
     ``masks`` are the sets to draw, the full one first (it is drawn half of the time).  A set that fails is run
     again for all its subsets. ``keys[c]`` names class ``c``; ``hits[c]`` says how often it was seen and what its
-    best schedule is, ``witness[c]`` is that one. ``totals`` = (schedules run with arms, primitives, schedules
+    best schedule is, ``witness[c]`` is that one; ``causes[i]`` says what
+    brings the violation of ``i`` with it. ``totals`` = (schedules run with arms, primitives, schedules
     that failed, capacity freed in quarter frames x ticks, ticks, schedules drawn without the pool); ``goals``
     counts reached goals and ``refused`` the contract's refusals by clause, both for the drawn sets.
     """
@@ -307,6 +327,7 @@ def search(
             hits,
             witness,
             known,
+            causes,
             after,
             rules,
         )

@@ -63,6 +63,7 @@ FUNCTIONS = (
     bulk.run,
     bulk.failed,
     bulk.acted,
+    bulk.follows,
     bulk.shows,
     bulk.entry,
     bulk.judge,

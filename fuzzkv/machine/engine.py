@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fuzzkv.contract.invariants import INVARIANTS
 from fuzzkv.contract.layout import CLAUSES, COLUMNS, GOALS, NCLAUSE, NGOAL, NINV, PRIMITIVES
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import Config, Event, Schedule, afterwards
@@ -81,6 +82,10 @@ class BulkEngine:
         self._pool, self._lengths = _numbers(novelty.POOL, MAX_EVENTS, 3), _numbers(novelty.POOL)
         self._bits, self._memory = np.zeros(novelty.BITS, dtype=np.uint8), _numbers(novelty.MEMORY)
         self._rows, self._causes = _numbers(4 * MAX_EVENTS, 3), _numbers(NINV)
+        self._implied = _numbers(NINV, NINV)
+        for invariant in INVARIANTS:
+            for cause in invariant.implied_by:
+                self._implied[int(invariant.id[1:]), int(cause[1:])] = 1
         self._after = np.array(afterwards(slots), dtype=np.int64)
         self._known = 0
         self.drawn = 0
@@ -120,6 +125,7 @@ class BulkEngine:
                 self._totals,
                 self._goals,
                 self._refused,
+                self._implied,
                 self._after,
                 self._pool,
                 self._lengths,
@@ -215,7 +221,7 @@ class BulkEngine:
         found = []
         for c in range(self._known):
             mask, invariant, actor, primitive = (int(x) for x in self._keys[c])
-            seen, number, length, worse, freely = (int(x) for x in self._hits[c])
+            seen, number, length, rank, freely = (int(x) for x in self._hits[c])
             found.append(
                 FoundClass(
                     mask,
@@ -224,7 +230,8 @@ class BulkEngine:
                     PRIMITIVES[primitive],
                     seen,
                     number,
-                    bool(worse),
+                    bool(rank & bulk.CAUSE),
+                    bool(rank & bulk.DAMAGE),
                     _as_events(self._witness[c, :length]),
                     freely,
                 )

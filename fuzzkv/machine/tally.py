@@ -12,9 +12,9 @@ from fuzzkv.contract.schedule import Event
 class FoundClass:
     """A kind of failure that a search met: the smallest failing set, the invariant and the act that broke it.
 
-    ``events`` is its best schedule, the one with that ``number``; ``worse`` says that the page's bytes ended up
-    worse there than in every proper subset; ``freely`` counts only schedules that don't come out of the pool of
-    new ones.
+    ``events`` is its best schedule, the one with that ``number``; there, ``own`` says that the violation doesn't
+    follow from another one, ``worse`` that the page's bytes ended up worse than in every proper subset; ``freely``
+    counts only schedules that don't come out of the pool of new ones.
     """
 
     mask: int
@@ -23,6 +23,7 @@ class FoundClass:
     primitive: str
     seen: int
     number: int
+    own: bool
     worse: bool
     events: tuple[Event, ...]
     freely: int
@@ -33,9 +34,9 @@ class FoundClass:
         return self.mask, self.invariant, self.actor, self.primitive
 
     @property
-    def rank(self) -> tuple[bool, int, tuple[Event, ...]]:
+    def rank(self) -> tuple[bool, bool, int, tuple[Event, ...]]:
         """Orders the witnesses of one class, the best first."""
-        return not self.worse, len(self.events), self.events
+        return not self.own, not self.worse, len(self.events), self.events
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +92,7 @@ def merged(tallies: Sequence[Tally]) -> Tally:
                 *found.key,
                 old.seen + found.seen,
                 best.number,
+                best.own,
                 best.worse,
                 best.events,
                 old.freely + found.freely,
