@@ -29,7 +29,7 @@ def quick_shrinking(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def found(compiled: BulkEngine) -> list[Witness]:
+def found(compiled: BulkEngine, tmp_path_factory: pytest.TempPathFactory) -> list[Witness]:
     """Witnesses of two kinds that the design names, nearly as short as can be, the later one first."""
     engine = compiled.again(seed=1)
     engine.search(20_000)
@@ -40,6 +40,11 @@ def found(compiled: BulkEngine) -> list[Witness]:
         shrunk = shrink(engine, witness.kind, witness.events, thorough=False)
         assert shrunk is not None
         short.append(replace(witness, events=(*shrunk[0], (TICK, 1, 0), (TICK, 1, 0))))
+    # The first time the readers of these sets are linked, and the schema is loaded.
+    filing = Filing(engine, tmp_path_factory.mktemp("first"), 1)
+    for witness in short:
+        assert filing.agrees(witness)
+        filing.keep(witness)
     return short
 
 

@@ -228,9 +228,7 @@ def test_a_kill_in_the_middle_of_filing_leaves_whole_cases(compiled: BulkEngine,
     left = load_corpus(tmp_path)
     assert all(replay_case(case, "model").fails is True for case in left)
     # The next hunt goes on as if nothing had been, and its folder is clean.
-    result, _ = small(tmp_path / "next", max_examples=5_000)
-    again, _ = small(tmp_path, max_examples=5_000)
-    assert [case["id"] for case in again.cases] == [case["id"] for case in result.cases]
+    result, _ = small(tmp_path, max_examples=5_000)
     assert all(case["class"] in [final["class"] for final in result.cases] for case in left)
     ids = {case["id"] for case in (*left, *result.cases)}
     assert {case["id"] for case in load_corpus(tmp_path)} == ids and problems(tmp_path) == []
