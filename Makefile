@@ -14,12 +14,13 @@ PIP_EXTRA_INDEX ?=
 POLICIES ?= offload,quant,evict
 HUNT_FLAGS ?=
 PYTEST_FLAGS ?=
+BENCH_FLAGS ?=
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help hunt test venv lint bench clean
+.PHONY: help hunt test venv lint bench bench-discovery clean
 
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.fuzzkv-$(ENGINE)
@@ -35,6 +36,7 @@ help:
 	@echo "make test    set up, then run the tests"
 	@echo "make lint    ruff, mypy --strict and the layering check"
 	@echo "make bench   measure the model"
+	@echo "make bench-discovery   planted conflicts, against three peers (about half an hour)"
 	@echo "make clean   remove the environment and caches"
 	@echo "ENGINE=none make test   does without a real engine (a small install)"
 
@@ -52,7 +54,12 @@ lint: $(STAMP)
 	$(BIN)/python scripts/check_layers.py
 
 bench: $(STAMP)
-	for script in bench/*.py; do $(BIN)/python "$$script"; done
+	$(BIN)/python bench/model.py
+
+# Atheris is a peer of the benchmark alone.
+bench-discovery: $(STAMP)
+	$(PIP) install --quiet 'atheris>=2.3'
+	$(BIN)/python -m bench.discovery $(BENCH_FLAGS)
 
 venv: $(STAMP)
 

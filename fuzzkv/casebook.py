@@ -39,6 +39,11 @@ class Recipe:
     policies: tuple[Policy, ...]
     config: Config
 
+    @property
+    def workload(self) -> tuple[str, ...]:
+        """The extra events that its policies live on."""
+        return tuple(sorted({name for policy in self.policies for name in policy.workload}))
+
     def histories(self, *, enforce: bool = False, on: bool = False) -> dict[int, History]:
         """Histories of every subset of the policies, by mask, on the Python reader.
 

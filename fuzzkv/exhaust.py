@@ -5,7 +5,9 @@ more, because a control arm that can't fail says nothing.  What a larger set bre
 passes under the same schedule; it is filed or printed only after the Python reader agreed.
 
 What the answers mean: ``exhausted`` is a statement about every schedule of the scope, ``bounded(d)`` about those of up to d
-events.  Witnesses are shortest: no schedule of the scope with fewer events shows the class.
+events.  Witnesses are shortest: no schedule of the scope with fewer events shows the class.  A class is an invariant, its
+actor and primitive; if two violations of one invariant arise in the same event only the first is one (a state has room for
+one), so that another actor or primitive is found there only where some event brings it first.
 """
 
 from __future__ import annotations
@@ -72,9 +74,11 @@ class SetResult:
 class ExhaustResult:
     """What came of all subsets, in the order in which they were searched.
 
-    ``conflicts`` are the kinds of conflict, without those that a smaller set shows in the same way.
+    ``events`` names the kinds of events that were enumerated, each with how many of it a schedule has at most (``None``:
+    without number).  ``conflicts`` are the kinds of conflict, without those that a smaller set shows in the same way.
     """
 
+    events: dict[str, int | None] = field(default_factory=dict)
     sets: list[SetResult] = field(default_factory=list)
     interrupted: bool = False
 
@@ -140,13 +144,15 @@ def exhaust(
 ) -> ExhaustResult:
     """Search every schedule of a scope for every subset of some policies, the smaller ones first.
 
+    Every subset meets the same events, those that any of the policies asks for among them.
+
     ``memory`` is in bytes and bounds the whole process; ``depth`` bounds the events of a schedule, ``seconds`` the time of
     all searches together.  With ``corpus`` conflicts are filed there, as a hunt does.  ``tell`` hears of progress.  Raises
     ``UsageError`` for policies in free Python (FKV038) and numbers out of range, and ``EnvironmentFailure`` (FKV073) if the
     Python reader doesn't see what the compiled one found.
     """
     explorer = Explorer(policies, config, scope, memory=memory, enforce=enforce)
-    result = ExhaustResult()
+    result = ExhaustResult(scope.budgets(explorer.extras))
     safe: set[int] = set()
     known: set[Kind] = set()
     until = None if seconds is None else time.monotonic() + seconds

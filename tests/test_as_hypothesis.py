@@ -12,19 +12,22 @@ from fuzzkv.casebook import Recipe, read_case
 from fuzzkv.contract.schedule import Schedule
 from fuzzkv.corpus import load_corpus
 from fuzzkv.strategies.schedules import schedules
+from tests.field.reports import REPORTS
 
 CORPUS = Path(__file__).resolve().parent.parent / "corpus"
+FIELD = {policy.name: policy for report in REPORTS for policy in report.policies}
+"""Policies of the field's cases, which nobody has installed."""
 CASES = load_corpus(CORPUS) if CORPUS.is_dir() else []
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])
 def test_case_as_example(case: dict[str, Any]) -> None:
-    recipe = read_case(case)
+    recipe = read_case(case, allowed=FIELD)
 
     @settings(
         database=None, derandomize=True, phases=[Phase.explicit], suppress_health_check=list(HealthCheck)
     )
-    @given(schedules(recipe.schedule.policies))
+    @given(schedules(recipe.schedule.policies, workload=recipe.workload))
     @example(recipe.schedule)
     def no_conflict(schedule: Schedule) -> None:
         found = Recipe(schedule, recipe.policies, recipe.config).finding()

@@ -18,9 +18,11 @@ from fuzzkv.exhaust import ExhaustResult, exhaust, parse_memory, parse_sizes
 from fuzzkv.machine.explored import Explored
 from fuzzkv.machine.scope import Scope, default_ticks
 from fuzzkv.policies.registry import resolve
+from tests.field import design_s8, mlxvlm_1715, trtllm_11879, vllm_46971, vllm_48412
+from tests.field.report import Report
 
 POLICIES = resolve(["offload", "quant"])
-SCOPE = Scope(pages=2, requests=1, sessions=1, steps=2, tick_sizes=default_ticks(POLICIES, Config()))
+SCOPE = Scope(pages=2, requests=1, sessions=1, steps=2, ticks=3, tick_sizes=default_ticks(POLICIES, Config()))
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +68,53 @@ def test_bounds_are_said_and_larger_sets_keep_their_arms() -> None:
     assert exhaust(POLICIES, Config(), SCOPE, seconds=1e-9).exit_code == 3
 
 
+SMALL = Scope(pages=1, requests=1, sessions=1, steps=1, ticks=1)
+"""One session of a page; each kind of event that the policies ask for may come once."""
+
+
+def check(report: Report, scope: Scope) -> None:
+    """The search finds the report's fault by a schedule as long as its trace, no part fails, and the repair holds."""
+    found = exhaust(report.policies, report.config, scope, depth=report.depth)
+    shortest = {c.finding.kind.invariant: len(c.recipe.schedule.events) for c in reversed(found.conflicts)}
+    assert shortest == {report.invariant: report.depth}
+    assert not found.single
+    repaired = exhaust(report.twins, report.config, scope)
+    assert {f.explored.ending for f in repaired.sets} == {"exhausted"}
+    assert repaired.sets[-1].verdict == "exhausted" and not repaired.conflicts and not repaired.single
+    assert repaired.exit_code == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("report", "scope"),
+    [
+        (vllm_48412.REPORT, SMALL),
+        (trtllm_11879.REPORT, SMALL),
+        (design_s8.REPORT, SMALL),
+        (vllm_46971.REPORT, SMALL),
+        (mlxvlm_1715.REPORT, replace(SMALL, pages=5, ticks=0)),
+    ],
+    ids=lambda value: value.name if isinstance(value, Report) else "",
+)
+def test_reports_of_the_field_are_found_and_their_repairs_hold(report: Report, scope: Scope) -> None:
+    check(report, scope)
+
+
+def test_events_that_a_policy_asks_for_are_enumerated_and_said() -> None:
+    result = exhaust(vllm_46971.REPORT.policies, Config(), replace(SMALL, extra=2), depth=1)
+    assert result.events == {
+        "tick": 1,
+        "arrive": 1,
+        "step": 1,
+        "act": None,
+        "fade": None,
+        "finish": None,
+        "verify": 2,
+    }
+    none = exhaust(vllm_46971.REPORT.policies, Config(), replace(SMALL, extra=0), depth=5)
+    assert "verify" not in none.events and not none.conflicts
+
+
 def test_an_interrupt_ends_it() -> None:
     def stop(names: tuple[str, ...], explored: Explored) -> None:
         if names == ("quant",):
@@ -102,12 +151,16 @@ def run(*words: str) -> Result:
 @pytest.mark.slow
 def test_the_command_prints_and_files(tmp_path: Path) -> None:
     corpus = tmp_path / "corpus"
-    words = ("--pages", "2", "--requests", "1", "--steps", "2", "--corpus", str(corpus))
+    words = ("--pages", "2", "--requests", "1", "--steps", "2", "--ticks", "3", "--corpus", str(corpus))
     shown = run(*words)
     assert shown.exit_code == 1 and not corpus.exists()
     assert "offload + quant: exhausted: depth 1" in shown.output
     assert "I2 (single-writer) in 10 events: offload gives up the device copy" in shown.output
     assert "arrive 0 2; tick 12 0; act quant 0" in shown.output
+    assert (
+        "1 session (1 at once) of up to 2 pages, 2 steps each, 3 idle times of 8 or 12 ticks" in shown.output
+    )
+    assert "arrive (1), step (2), act, fade, finish; steps" in shown.output.replace("tick (3), ", "")
     filed = run(*words, "--file")
     [case] = load_corpus(corpus)
     assert f"filed as {case['id']}" in filed.output

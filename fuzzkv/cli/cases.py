@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from fuzzkv.cli.shared import allow_option, allowed, console, corpus_option, invariant_names, no_color_option
-from fuzzkv.errors import EXIT_CLEAN, EXIT_CONFLICT, EXIT_ENVIRONMENT, EnvironmentFailure
+from fuzzkv.errors import EXIT_CLEAN, EXIT_CONFLICT, EXIT_ENVIRONMENT, EnvironmentFailure, UsageError
 
 
 @click.command()
@@ -20,7 +20,10 @@ from fuzzkv.errors import EXIT_CLEAN, EXIT_CONFLICT, EXIT_ENVIRONMENT, Environme
 @corpus_option
 @no_color_option
 def replay(case: str, target: str, device: str, policies: str, corpus: Path, no_color: bool) -> None:
-    """Run a CASE (id, file or folder) again: exit 1 if it still fails."""
+    """Run a CASE (id, file or folder) again: exit 1 if it still fails.
+
+    Of a folder, cases that need other policies are named and left out (exit 3 if nothing else fails).
+    """
     from fuzzkv.corpus import find_case, load_corpus
     from fuzzkv.report.session import Session
 
@@ -38,7 +41,17 @@ def replay(case: str, target: str, device: str, policies: str, corpus: Path, no_
         from fuzzkv.confirming import replay_case
 
         for item in cases:
-            result = replay_case(item, target, device=device, policies=chosen, listeners=session.listeners)
+            try:
+                result = replay_case(
+                    item, target, device=device, policies=chosen, listeners=session.listeners
+                )
+            except UsageError as error:
+                # In a folder the others still run; what didn't proves nothing.
+                if len(cases) == 1 or error.code != "FKV001":
+                    raise
+                session.line(f"{item['id']} not run: it needs other policies. {item['replay']}")
+                codes.append(EXIT_ENVIRONMENT)
+                continue
             session.line(f"{item['id']} on {target}: {result.verdict}. {result.detail}".rstrip(". ") + ".")
             codes.append(
                 EXIT_ENVIRONMENT if result.fails is None else EXIT_CONFLICT if result.fails else EXIT_CLEAN

@@ -12,6 +12,8 @@ import click
 from fuzzkv.cli.shared import corpus_option, invariant_names
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from fuzzkv.exhaust import Conflict, ExhaustResult, SetResult
     from fuzzkv.machine.explored import Explored
     from fuzzkv.machine.scope import Scope
@@ -29,17 +31,24 @@ EVERY = 10.0
 @click.option(
     "--steps",
     type=int,
-    default=4,
+    default=1,
     show_default=True,
     help="Steps in the place of each session at once, at most.",
 )
-@click.option("--ticks", type=int, default=3, show_default=True, help="Times that the device idles, at most.")
+@click.option("--ticks", type=int, default=2, show_default=True, help="Times that the device idles, at most.")
 @click.option(
     "--tick-sizes",
     default=None,
     help="For how long [default: one copy, and the longest age a policy waits for].",
 )
 @click.option("--faults", type=int, default=0, show_default=True, help="Failed and late copies, at most.")
+@click.option(
+    "--extra",
+    type=int,
+    default=1,
+    show_default=True,
+    help="Events of each kind that the policies ask for beyond the usual, at most.",
+)
 @click.option("--device-frames", type=int, default=None, help="Device frames [default: as a hunt].")
 @click.option("--host-frames", type=int, default=None, help="Host frames [default: as a hunt].")
 @click.option("--contract", type=click.Choice(["observe", "enforce"]), default="observe", show_default=True)
@@ -59,6 +68,7 @@ def exhaust(
     ticks: int,
     tick_sizes: str | None,
     faults: int,
+    extra: int,
     device_frames: int | None,
     host_frames: int | None,
     contract: str,
@@ -73,11 +83,15 @@ def exhaust(
     Prints the shortest schedule of every class of conflict, or says that there is none. Nothing is written unless
     --file says so. Exit 0: all schedules pass; 1: a conflict; 3: a bound ended the search before it found one, or a
     policy never acted.
+
+    The scope that is set for two default policies is exhausted in a minute or two. One more step or idle time makes it
+    ten times as large and more; if the time or the memory ends a search, bounded(k) is about every schedule of up to k
+    events.
     """
     from fuzzkv.contract.schedule import Config
     from fuzzkv.exhaust import exhaust as run
     from fuzzkv.exhaust import parse_memory, parse_sizes
-    from fuzzkv.machine.scope import Scope, default_ticks
+    from fuzzkv.machine.scope import Scope, default_ticks, extras_of
     from fuzzkv.options import parse_policies, parse_seconds
     from fuzzkv.policies.registry import resolve
 
@@ -92,9 +106,11 @@ def exhaust(
         ticks=ticks,
         tick_sizes=default_ticks(chosen, config) if tick_sizes is None else parse_sizes(tick_sizes),
         faults=faults,
+        extra=extra,
     )
     limit, seconds = parse_memory(memory), parse_seconds(max_time)
     click.echo(f"every schedule of {_scope_text(scope)}; contract {contract}, {memory} of memory, {max_time}")
+    click.echo(_events_text(scope, extras_of(chosen)))
     result = run(
         chosen,
         config,
@@ -112,10 +128,24 @@ def exhaust(
 
 def _scope_text(scope: Scope) -> str:
     idle = " or ".join(str(size) for size in scope.tick_sizes)
-    return (
-        f"up to {scope.sessions} sessions ({scope.requests} at once) of up to {scope.pages} pages, {scope.steps} steps each, "
-        f"{scope.ticks} idle times of {idle} ticks, {scope.faults} faults"
-    )
+    parts = [
+        f"up to {_many(scope.sessions, 'session')} ({scope.requests} at once) of up to {_many(scope.pages, 'page')}",
+        f"{_many(scope.steps, 'step')} each",
+        f"{_many(scope.ticks, 'idle time')} of {idle} ticks",
+        _many(scope.faults, "fault"),
+    ]
+    return ", ".join(parts)
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def _events_text(scope: Scope, extras: Sequence[int]) -> str:
+    kinds = [name if most is None else f"{name} ({most})" for name, most in scope.budgets(extras).items()]
+    asked = "" if extras else "; the policies ask for no others"
+    pages = f"; steps ask about the first {_many(scope.reach(extras), 'page')}"
+    return f"events, with how many of each at most: {', '.join(kinds)}{pages}{asked}"
 
 
 def _set_text(names: tuple[str, ...]) -> str:

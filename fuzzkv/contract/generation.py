@@ -18,7 +18,7 @@ def lossy_before(s: State, r: Int) -> Int:
         p = r * PAGES + i
         gone = or_(get(s, EVICTED, p) == 1, get(s, PAID, p) == 1)
         lossy = and_(present(s, p), get(s, D_PREC, slot(get(s, DEV, p))) != EXACT)
-        n = ite(and_(i < get(s, R_N, r) - 1, or_(gone, lossy)), 1, n)
+        n = ite(and_(i < get(s, R_N, r), or_(gone, lossy)), 1, n)
     return n
 
 

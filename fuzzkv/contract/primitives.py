@@ -137,12 +137,21 @@ def complete(s: State, g: Bool, j: Int) -> None:
 
 
 def settle(s: State) -> None:
-    """Every copy whose time has come ends."""
+    """Every copy whose time has come ends, the earliest first."""
     now = get(s, NOW, 0)
-    for j in each(NJ):
-        skip(get(s, J_KIND, j) != 0)
-        complete(s, and_(get(s, J_KIND, j) != 0, get(s, J_END, j) <= now), j)
     put_if(s, get(s, LINK_FREE, 0) <= now, LATE, 0, 0)
+    due = 0
+    for j in each(NJ):
+        due = due + ite(and_(get(s, J_KIND, j) != 0, get(s, J_END, j) <= now), 1, 0)
+    guard(due > 0)
+    for n in each(NJ):
+        skip(n < due)
+        first = -1
+        for j in each(NJ):
+            ends = and_(get(s, J_KIND, j) != 0, get(s, J_END, j) <= now)
+            earlier = or_(first < 0, get(s, J_END, j) < get(s, J_END, slot(first)))
+            first = ite(and_(ends, earlier), j, first)
+        complete(s, and_(n < due, first >= 0), slot(first))
 
 
 def drop_device(s: State, g: Bool, k: Int, p: Int) -> Bool:

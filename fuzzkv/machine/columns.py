@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any
 
 from fuzzkv.contract.layout import COLUMNS, SIZES
@@ -14,26 +15,43 @@ EVERY = frozenset(COLUMNS)
 
 
 def columns_of(
-    roots: Iterable[Callable[..., Any]], *, apart: Container[str] = frozenset()
+    roots: Iterable[Callable[..., Any]], *, apart: Iterable[str] = ()
 ) -> tuple[frozenset[str], frozenset[str]]:
     """The columns that the functions and all that they call read, and those that they write.
 
     ``apart`` names functions, as they are written out, that aren't looked into.  Adding to a number is no reading: what
     it was has no influence but on itself.  Raises ``UsageError`` (FKV036) for a text that leaves the vocabulary.
     """
+    return _columns(tuple(roots), frozenset(apart))
+
+
+@lru_cache(maxsize=64)
+def _columns(
+    roots: tuple[Callable[..., Any], ...], apart: frozenset[str]
+) -> tuple[frozenset[str], frozenset[str]]:
     reads: set[str] = set()
     writes: set[str] = set()
-    tree = ast.parse(write_out(roots, trace=False, apart=apart))
-    for node in ast.walk(tree):
+    for node in ast.walk(tree_of(roots, apart)):
         if isinstance(node, ast.Subscript):
-            found = _column(node.slice)
+            found = column_of(node.slice)
             into = reads if isinstance(node.ctx, ast.Load) else writes
             into.update(EVERY if found is None else {found})
     return frozenset(reads), frozenset(writes)
 
 
-def _column(place: ast.expr) -> str | None:
-    """The column of a place in the state: a number, or a column's base and something added to it."""
+@lru_cache(maxsize=64)
+def tree_of(roots: tuple[Callable[..., Any], ...], apart: frozenset[str] = frozenset()) -> ast.Module:
+    """The written-out functions and all that they call, without those in ``apart``; not to be changed."""
+    return ast.parse(write_out(roots, trace=False, apart=apart))
+
+
+def called_by(root: Callable[..., Any]) -> frozenset[str]:
+    """The names of the functions that are written out for this one, itself included."""
+    return frozenset(node.name for node in tree_of((root,)).body if isinstance(node, ast.FunctionDef))
+
+
+def column_of(place: ast.expr) -> str | None:
+    """The column of a place in the state: a number, or a column's base and something added to it; ``None``: not known."""
     base: ast.expr = place
     exact = False
     if isinstance(place, ast.BinOp) and isinstance(place.op, ast.Add):

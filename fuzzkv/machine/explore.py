@@ -15,7 +15,20 @@ from typing import Any
 import numpy as np
 
 from fuzzkv.contract.layout import COLUMNS, NINV, NJ, PAGES
-from fuzzkv.contract.schedule import ACT, ARRIVE, FADE, FAIL, FINISH, LATE, STEP
+from fuzzkv.contract.schedule import (
+    ABORT,
+    ACT,
+    ARRIVE,
+    FADE,
+    FAIL,
+    FINISH,
+    GROW,
+    LATE,
+    PAUSE,
+    QUEUE,
+    STEP,
+    VERIFY,
+)
 from fuzzkv.machine.bulk import MAX_CLASSES
 from fuzzkv.machine.fingerprint import (
     _J_FAIL,
@@ -26,7 +39,9 @@ from fuzzkv.machine.fingerprint import (
     _R_ACTIVE,
     _R_N,
     BASE,
-    F_SLICED,
+    F_EXACT,
+    F_FADES,
+    F_NAMED,
     F_SLOTS,
     HALF,
 )
@@ -39,8 +54,8 @@ B_NODES, B_CLASSES, B_SAMPLES, B_CHILDREN, B_MERGED, B_FAILING, B_ACTED = range(
 B_SIZE = 7
 SAMPLES = 64
 """Most merges of one call that are kept to be looked at."""
-RARE = 1 << 10
-"""One merge in so many is looked at."""
+RARE, EARLY, OFTEN = 1 << 10, 1 << 12, 1 << 4
+"""One merge in ``RARE`` is looked at; of the first ``EARLY`` one in ``OFTEN``."""
 
 
 # Text of the compiled module.
@@ -49,6 +64,7 @@ failed: Any = None
 acted: Any = None
 mix: Any = None
 imprint: Any = None
+orderly: Any = None
 retrace: Any = None
 seal: Any = None
 insert: Any = None
@@ -60,15 +76,15 @@ def matters(s: Any, mask: int, form: Any, op: int, a: int, b: int) -> Any:
     """Whether an event can change this arm's state at all; a cheap look before the event is run."""
     if op == ACT:
         return mask >> a & 1 == 1
-    if op == ARRIVE:
+    if op in (ARRIVE, QUEUE):
         return s[_R_ACTIVE + a] == 0
     if op == STEP:
         return s[_R_ACTIVE + a] == 1 and b < s[_R_N + a]
-    if op == FINISH:
+    if op in (FINISH, GROW, VERIFY, ABORT, PAUSE):
         return s[_R_ACTIVE + a] == 1
     if op == FADE:
         p = a * PAGES + b
-        return form[F_SLICED + 1] >= 0 and s[_OWNED + p] == 1 and s[_RELEVANT + p] == 1
+        return form[F_FADES] == 1 and s[_OWNED + p] == 1 and s[_RELEVANT + p] == 1
     if op == LATE:
         return s[_LINK_FREE] > s[_NOW]
     if op == FAIL:
@@ -82,6 +98,9 @@ def matters(s: Any, mask: int, form: Any, op: int, a: int, b: int) -> Any:
 
 def judge(plan: Any, states: Any, fails: Any, found: Any, node: int, event: int) -> None:
     """Keep the classes that the set fails with, if every other arm passes and each of its policies acted.
+
+    The state has one actor and primitive for each invariant: of two violations of one invariant in the same event only the
+    first makes a class here; the other does where an event brings it alone or first.
 
     A violation that another one brings with it (``causes``) is no class of its own.
     """
@@ -179,7 +198,8 @@ def expand(
                 sums[B_NODES] = count + 1
                 continue
             sums[B_MERGED] += 1
-            if mix(h[0] >> np.uint64(1)) % RARE == 0 and sums[B_SAMPLES] < SAMPLES:
+            every = OFTEN if sums[B_MERGED] <= EARLY else RARE
+            if mix(h[0] >> np.uint64(1)) % every == 0 and sums[B_SAMPLES] < SAMPLES:
                 found.samples[sums[B_SAMPLES], 0] = node
                 found.samples[sums[B_SAMPLES], 1] = e
                 found.samples[sums[B_SAMPLES], 2] = known
@@ -188,10 +208,11 @@ def expand(
 
 
 def differ(plan: Any, bench: Any, one: Any, other: Any, used: Any, seed: int, length: int) -> bool:
-    """Whether two nodes that were merged part: the same drawn events are run in both, and each time they must look
-    the same and fail alike.
+    """Whether two nodes that were merged part: the same drawn events are run in both, and each time they must fail alike and
+    look the same; where frames go by their pages no more, two that have other names look different and may be the same.
     """
     x = mix(seed)
+    names = plan.form[F_NAMED] == 1 or plan.form[F_EXACT] == 1
     top = len(plan.arms) - 1
     for _ in range(length + 1):
         for m in range(top + 1):
@@ -201,7 +222,11 @@ def differ(plan: Any, bench: Any, one: Any, other: Any, used: Any, seed: int, le
                 return False
             imprint(one[m], plan.arms[m], plan.form, plan.places, bench.marks[m])
             imprint(other[m], plan.arms[m], plan.form, plan.places, bench.fresh[m])
-            if bench.marks[m, 0] != bench.fresh[m, 0] or bench.marks[m, 1] != bench.fresh[m, 1]:
+            ordered = orderly(one[m], plan.form)
+            if ordered != orderly(other[m], plan.form):
+                return True
+            same = bench.marks[m, 0] == bench.fresh[m, 0] and bench.marks[m, 1] == bench.fresh[m, 1]
+            if not same and (names or ordered):
                 return True
         x = mix(x)
         event = plan.events[x % len(plan.events)]

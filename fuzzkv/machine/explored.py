@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from fuzzkv.contract.layout import NR
 from fuzzkv.contract.schedule import Event
 from fuzzkv.errors import UsageError
 from fuzzkv.machine import nodes
@@ -15,8 +14,10 @@ RESERVE = 256 << 20
 LEAST = 16 << 20
 """Bytes of the smallest store that is worth a start."""
 MOST_NODES = 2**31 - 2
-BYTES = 16 + nodes.U_STEPS + NR + 4 + 1
-"""Bytes of a node: fingerprint, budgets used, parent, event; its place in the hash table comes besides."""
+BYTES = 16 + 4 + 1
+"""Bytes of a node without the budgets used (one each): fingerprint, parent, event; its place in the hash table comes
+besides.
+"""
 
 Ending = Literal["exhausted", "memory", "time", "depth", "interrupted"]
 
@@ -61,8 +62,10 @@ class Explored:
         return self.states / max(1e-9, self.seconds)
 
 
-def store_size(memory: int) -> tuple[int, int]:
+def store_size(memory: int, counters: int = nodes.U_EXTRA) -> tuple[int, int]:
     """How many nodes fit so many bytes, and the size of their hash table (a power of two, three quarters full at most).
+
+    ``counters``: budgets whose use is kept with a node.
 
     Raises ``UsageError`` (FKV030) for too little memory.
     """
@@ -77,7 +80,7 @@ def store_size(memory: int) -> tuple[int, int]:
     best = (0, 0)
     bits = 16
     while 4 << bits < room:
-        nodes = min((room - (4 << bits)) // BYTES, 3 << bits >> 2, MOST_NODES)
-        best = max(best, (nodes, 1 << bits))
+        count = min((room - (4 << bits)) // (BYTES + counters), 3 << bits >> 2, MOST_NODES)
+        best = max(best, (count, 1 << bits))
         bits += 1
     return best

@@ -13,7 +13,7 @@ import numpy as np
 
 from fuzzkv.contract import layout, schedule
 from fuzzkv.contract.invariants import INVARIANTS
-from fuzzkv.contract.layout import NINV, NOBODY, NR, PRIMITIVES, SIZE
+from fuzzkv.contract.layout import NINV, NOBODY, PRIMITIVES, SIZE
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import Config
 from fuzzkv.errors import UsageError
@@ -21,7 +21,8 @@ from fuzzkv.machine import bulk, explore, fingerprint, nodes
 from fuzzkv.machine.callbacks import Rules
 from fuzzkv.machine.core import core
 from fuzzkv.machine.explored import Explored, Witness, store_size
-from fuzzkv.machine.scope import Scope, form_of
+from fuzzkv.machine.form import form_of
+from fuzzkv.machine.scope import Scope, extras_of
 from fuzzkv.machine.start import first_state
 from fuzzkv.machine.store import load_compiled
 
@@ -34,7 +35,9 @@ WALK = 24
 _WALKS = 400
 
 _FUNCTIONS: tuple[tuple[Any, tuple[str, ...]], ...] = (
-    (fingerprint, ("stir", "since", "tag", "orderly", "imprint_frames", "imprint_page", "imprint")),
+    (fingerprint, ("stir", "since", "told", "tag", "orderly", "imprint_device", "imprint_host")),
+    (fingerprint, ("imprint_frames", "imprint_page", "imprint_session", "imprint_memory", "imprint_copy")),
+    (fingerprint, ("imprint",)),
     (nodes, ("spend", "transfer", "go", "unroll", "retrace", "seal", "insert")),
     (explore, ("matters", "judge", "attempt", "expand", "differ", "drifts")),
 )
@@ -64,7 +67,8 @@ class Explorer:
     """Searches every schedule of a scope for sets of some policies, ``policies`` in their slots.
 
     ``memory`` is in bytes and covers the whole process.  Raises ``UsageError`` for free policies (FKV038), too little
-    memory (FKV030), and whatever the first state can't hold (FKV032).
+    memory (FKV030), and whatever the first state can't hold (FKV032).  ``extras`` are the codes of the events that some policy
+    asks for: they are tried for every set, so that a set that passes also passes as a part of a larger one.
     """
 
     def __init__(
@@ -79,8 +83,9 @@ class Explorer:
                 cure="Write it in the vocabulary, or search with 'fuzzkv hunt'.",
             )
         self.policies, self.config, self.scope, self.enforce = tuple(policies), config, scope, enforce
-        self.capacity, table = store_size(memory)
-        self._table = table
+        self.extras = extras_of(self.policies)
+        self._counters = nodes.U_SIZE if self.extras else nodes.U_EXTRA
+        self.capacity, self._table = store_size(memory, self._counters)
         self._core = module()
         self._template = np.array(first_state(config, self.policies, enforce=enforce), dtype=np.int64)
         self._rules = Rules(self.policies, ())
@@ -128,6 +133,7 @@ class _Run:
         form, places = form_of(explorer.policies, top, explorer.config, explorer.scope, exact=exact)
         self.template = explorer._template.copy()
         self.template[fingerprint._NOW] = 0 if exact else fingerprint.BASE
+        events = explorer.scope.events(top, explorer.config.page_cost, explorer.extras)
         causes = np.zeros((NINV, NINV), dtype=np.int64)
         for invariant in INVARIANTS:
             for cause in invariant.implied_by:
@@ -137,11 +143,11 @@ class _Run:
             places,
             np.array(arms, dtype=np.int64),
             np.array(explorer.scope.limits, dtype=np.int64),
-            np.array(explorer.scope.events(top, explorer.config.page_cost), dtype=np.int64),
+            np.array(events, dtype=np.int64),
             causes,
             explorer._rules.row,
         )
-        rows, counts, most = len(arms), nodes.U_STEPS + NR, explorer.capacity
+        rows, counts, most = len(arms), explorer._counters, explorer.capacity
         # Pages of an empty array are taken from the system only when they are written to.
         self.store = nodes.Store(
             np.empty((most, 2), dtype=np.uint64),

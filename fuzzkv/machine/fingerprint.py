@@ -4,12 +4,15 @@ Merged, because the futures are the same up to the names:
 
 * clocks: a time is taken relative to now; a link that is free is free, whenever it became so;
 * frames: which frame holds a page doesn't matter, except frame 0 of each tier, which a text may look at through an
-  index of -1 (``slot``); what an empty frame held before is forgotten;
-* epochs: the ghost tags of a session's bytes are relative to its epoch;
-* what is over: pages that nobody owns, copies that have ended, counters that only report;
-* columns that nothing reads: attention, gaps, hits, ages where no rule of the set looks at them (``SLICED``).
+  index of -1 (``slot``); what an empty frame held before is forgotten.  Frames are taken by number instead where a rule
+  tells them apart or something may be left in an empty one (``machine.form``), and in states in which something else than
+  its page names one: the index, several pages, a copy of another kind than to the host and back;
+* epochs: a text of a session's own is relative to its epoch, in ghost tags and index keys as well;
+* what is over: pages that nobody owns, columns of sessions that aren't open, copies that have ended, counters that only
+  report;
+* columns that nothing reads: attention, gaps, hits, ages where no rule of the set looks at them (``machine.counted``).
 
-A column that isn't named here is taken as it is; one of frames then tells frames apart as far as it differs.
+A column that isn't named here is taken as it is (``machine.form`` says which that are for a set).
 
 Not merged: pages of one session, sessions, slots of copies in flight.  Rules break ties by the lowest index, so a state
 with two pages exchanged has other futures (a test shows one).  Where a policy may tell merged states apart after all
@@ -24,7 +27,21 @@ from typing import Any
 
 import numpy as np
 
-from fuzzkv.contract.layout import ABANDONED, COLUMNS, FREE, NJ, NP, NPRIM, NR, PAGES, STORE
+from fuzzkv.contract.identity import OWN_TEXT, T_TEXT
+from fuzzkv.contract.layout import (
+    ABANDONED,
+    COLUMNS,
+    FREE,
+    NJ,
+    NP,
+    NPRIM,
+    NR,
+    NX,
+    ON_DEVICE,
+    PAGES,
+    RUN,
+    STORE,
+)
 
 _C = COLUMNS
 _NOW, _LINK_FREE, _LATE = _C["NOW"], _C["LINK_FREE"], _C["LATE"]
@@ -37,51 +54,8 @@ _J_KIND, _J_PAGE, _J_SRC, _J_DST = _C["J_KIND"], _C["J_PAGE"], _C["J_SRC"], _C["
 _J_END, _J_BY, _J_FAIL = _C["J_END"], _C["J_BY"], _C["J_FAIL"]
 _J_TAG, _J_PREC, _J_OVER = _C["J_TAG"], _C["J_PREC"], _C["J_OVER"]
 _QUOTE, _MARK, _DUE, _SPENT, _MEMO = _C["QUOTE"], _C["MARK"], _C["DUE"], _C["SPENT"], _C["NOTE"]
-_ACTED = _C["ACTED"]
-
-SLICED: dict[str, tuple[str, ...]] = {
-    "R_STEPS": (),
-    "RELEVANT": (),
-    "ATT": ("RELEVANT",),
-    "LIFE": (),
-    "SEEN": ("LIFE",),
-    "LAST": (),
-    "GAP": ("LAST",),
-    "HITS": (),
-}
-"""Columns that the workload keeps up for the policies alone, each with those that it is computed from.
-
-One that no rule of the set reads, directly or through what it calls, is left out.
-"""
-REPORTS = (
-    *(
-        "STEPS",
-        "LAT_MAX",
-        "LAT_SUM",
-        "FREED",
-        "REMOTE",
-        "DEMAND",
-        "PRIMS",
-        "GOAL",
-        "REFUSED",
-        "EVENT",
-        "ACTOR",
-    ),
-    *("V_COUNT", "V_EVENT", "V_STAMP", "V_PAGE", "V_ACTOR", "V_PRIM"),
-)
-"""Columns that only report; a state in which an invariant is broken is never looked at again."""
-FIXED = (
-    *("ENFORCE", "STEP_COST", "PAGE_COST", "OBJECTIVE", "TOLERANCE", "LEDGER", "HEADROOM", "SHARE", "QSHARE"),
-    *("PARAM", "MF_HORIZON"),
-)
-"""Columns that no event changes."""
-HANDLED = (
-    *("NOW", "LINK_FREE", "LATE", "R_ACTIVE", "R_N", "R_EPOCH", "R_LOSS", "OWNED", "DEV", "HOST", "BUSY"),
-    *("EVICTED", "PAID", "D_PAGE", "D_TAG", "D_PREC", "D_FILL", "H_PAGE", "H_TAG", "H_PREC", "H_FILL"),
-    *("J_KIND", "J_PAGE", "J_SRC", "J_DST", "J_END", "J_BY", "J_FAIL", "J_TAG", "J_PREC", "J_OVER"),
-    *("FLYING", "QUOTE", "MARK", "DUE", "SPENT", "NOTE", "ACTED"),
-)
-"""Columns that ``imprint`` looks at by name (``FLYING`` is the number of a policy's copies in flight)."""
+_ACTED, _WANT, _TEXT, _LEASE, _SIDE = _C["ACTED"], _C["WANT"], _C["R_TEXT"], _C["LEASE"], _C["D_SIDE"]
+_X_KEY, _X_TAG, _X_TIER = _C["X_KEY"], _C["X_TAG"], _C["X_TIER"]
 
 BASE = (1 << 40) + 12345
 """The time at which an exploration starts: so late that a number of this size is a time and no other one is."""
@@ -89,11 +63,16 @@ HALF = 1 << 39
 """Above it a number is a time."""
 _CLOCK = 1 << 50
 
-# Places in the array that tells ``imprint`` what to look at.
+_SHIFT = 1 << 12
+"""Added to a text that is relative to its epoch: more than there are sessions in a schedule, and no shared text."""
+
+# Places in the array that tells ``imprint`` what to look at; the last five say where in it the lists of columns begin (the
+# base offsets of those of sessions, pages, device and host frames) and where the last one ends.
 F_PAGES, F_REQUESTS, F_DEVICE, F_HOST, F_EXACT, F_SLOTS = range(6)
-F_SLICED = 6
-"""The first of the columns of ``SLICED``, each as its base offset, or -1 if it is left out; ``R_STEPS`` first."""
-F_SIZE = F_SLICED + len(SLICED)
+F_NAMED, F_FADES, F_INDEX, F_KEEP = range(6, 10)
+"""Whether frames are taken by number, attention counts, there is an index, and what is over is kept as it is."""
+F_SESSIONS, F_OWNED, F_ON_DEVICE, F_ON_HOST, F_END = range(10, 15)
+F_HEAD = 15
 
 
 def stir(h: Any, value: Any) -> None:
@@ -110,15 +89,34 @@ def since(value: int, now: int) -> int:
     return value - now + _CLOCK if value > HALF else value
 
 
+def told(s: Any, text: int) -> Any:
+    """A text of a session's own relative to its epoch."""
+    if text < OWN_TEXT:
+        return text
+    return text - s[_R_EPOCH + (text - OWN_TEXT) % NR] * NR + _SHIFT
+
+
 def tag(s: Any, value: int) -> Any:
-    """A ghost tag relative to the epoch of the session that it names."""
-    if value == 0:
-        return 0
-    return value - s[_R_EPOCH + (value - 1) % NP // PAGES] * NP
+    """A ghost tag or an index key, its text relative to the epoch of the session whose it is."""
+    if value <= 0:
+        return value
+    text = (value - 1) // T_TEXT
+    return value + (told(s, text) - text) * T_TEXT
 
 
 def orderly(s: Any, form: Any) -> bool:
-    """Whether pages, frames and copies in flight name each other, so that frames can go by their pages."""
+    """Whether pages, frames and copies in flight name each other and nothing else does, so that frames can go by their
+    pages.
+    """
+    if form[F_NAMED] == 1:
+        return False
+    for j in range(NJ):
+        if s[_J_KIND + j] >= RUN:
+            return False
+    if form[F_INDEX] == 1:
+        for x in range(NX):
+            if s[_X_KEY + x] != 0 and s[_X_TIER + x] == ON_DEVICE:
+                return False
     device = 0
     host = 0
     for r in range(form[F_REQUESTS]):
@@ -154,50 +152,112 @@ def orderly(s: Any, form: Any) -> bool:
     return True
 
 
+def imprint_device(s: Any, form: Any, h: Any, f: int) -> None:
+    """What a device frame holds, and what stands beside it; the precision of an empty one is forgotten as in a state in
+    which frames go by their pages.
+    """
+    over = f > 0 and s[_D_PAGE + f] == FREE and form[F_NAMED] == 0
+    stir(h, s[_D_FILL + f] if over else s[_D_PREC + f] * 2 + s[_D_FILL + f])
+    stir(h, tag(s, s[_D_TAG + f]))
+    for c in range(form[F_ON_DEVICE], form[F_ON_HOST]):
+        stir(h, tag(s, s[form[c] + f]) if form[c] == _SIDE else s[form[c] + f])
+
+
+def imprint_host(s: Any, form: Any, h: Any, f: int) -> None:
+    """What a host frame holds, and what is known of it."""
+    stir(h, s[_H_PREC + f] * 2 + s[_H_FILL + f])
+    stir(h, tag(s, s[_H_TAG + f]))
+    for c in range(form[F_ON_HOST], form[F_END]):
+        stir(h, s[form[c] + f])
+
+
 def imprint_frames(s: Any, form: Any, h: Any, ordered: bool) -> None:
     """Frames: by their pages where they are in order (frame 0 by itself), else every one as it is."""
     for f in range(1 if ordered else form[F_DEVICE]):
         if not ordered or s[_D_PAGE + f] == FREE:
-            stir(h, s[_D_PAGE + f] * 64 + s[_D_PREC + f] * 2 + s[_D_FILL + f])
-            stir(h, tag(s, s[_D_TAG + f]))
+            stir(h, s[_D_PAGE + f])
+            imprint_device(s, form, h, f)
     for f in range(min(1, form[F_HOST]) if ordered else form[F_HOST]):
         if not ordered or s[_H_PAGE + f] == FREE:
-            stir(h, s[_H_PAGE + f] * 64 + s[_H_PREC + f] * 2 + s[_H_FILL + f])
-            stir(h, tag(s, s[_H_TAG + f]))
+            stir(h, s[_H_PAGE + f])
+            imprint_host(s, form, h, f)
 
 
 def imprint_page(s: Any, form: Any, h: Any, p: int, mask: int, ordered: bool) -> None:
-    """One page: where it is, what is seen of it, what the policies of ``mask`` keep about it."""
+    """One page: where it is, what is seen of it, what the policies of ``mask`` quote."""
     now = s[_NOW]
-    for k in range(form[F_SLOTS]):
-        if mask >> k & 1:
-            stir(h, since(s[_MARK + k * NP + p], now))
-    if s[_OWNED + p] == 0:
+    if s[_OWNED + p] == 0 and form[F_KEEP] == 0:
+        stir(h, 0)
         return
-    quoted = 0
+    quoted = 1
     for k in range(form[F_SLOTS]):
         if mask >> k & 1:
-            stir(h, since(s[_DUE + k * NP + p], now))
             quoted = quoted * 2 + s[_QUOTE + k * NP + p]
-    stir(h, ((quoted * 16 + s[_BUSY + p]) * 2 + s[_EVICTED + p]) * 2 + s[_PAID + p])
+    seen = (quoted * 16 + s[_BUSY + p]) * 2 + s[_EVICTED + p]
+    stir(h, (seen * 2 + s[_PAID + p]) * 2 + s[_OWNED + p])
+    stir(h, tag(s, s[_WANT + p]))
     d = s[_DEV + p]
     # An unfilled frame may still show the precision of what was there before.
-    where = (min(d, 1) if ordered else d) + 2
-    if d >= 0:
-        stir(h, (where * 4 + s[_D_PREC + d]) * 2 + s[_D_FILL + d])
-        stir(h, tag(s, s[_D_TAG + d]))
-    else:
-        stir(h, 1)
+    stir(h, (min(d, 1) if ordered else d) + 2)
+    if d >= 0 and ordered:
+        imprint_device(s, form, h, d)
     g = s[_HOST + p]
-    where = (min(g, 1) if ordered else g) + 2
-    if g >= 0:
-        stir(h, (where * 4 + s[_H_PREC + g]) * 2 + s[_H_FILL + g])
-        stir(h, tag(s, s[_H_TAG + g]))
-    else:
-        stir(h, 1)
-    for c in range(F_SLICED + 1, F_SIZE):
-        if form[c] >= 0:
-            stir(h, since(s[form[c] + p], now))
+    stir(h, (min(g, 1) if ordered else g) + 2)
+    if g >= 0 and ordered:
+        imprint_host(s, form, h, g)
+    for c in range(form[F_OWNED], form[F_ON_DEVICE]):
+        stir(h, since(s[form[c] + p], now))
+
+
+def imprint_session(s: Any, form: Any, h: Any, r: int, mask: int) -> None:
+    """One session, but for its pages."""
+    stir(h, s[_R_ACTIVE + r])
+    if s[_R_ACTIVE + r] == 0 and form[F_KEEP] == 0:
+        # One that opens with the same shared text finds what belongs to it.
+        stir(h, s[_TEXT + r] if s[_TEXT + r] < OWN_TEXT else 0)
+        return
+    stir(h, told(s, s[_TEXT + r]))
+    stir(h, s[_R_N + r] * 65536 + s[_R_LOSS + r])
+    for c in range(form[F_SESSIONS], form[F_OWNED]):
+        stir(h, s[form[c] + r])
+    for k in range(form[F_SLOTS]):
+        if mask >> k & 1:
+            stir(h, s[_SPENT + k * NR + r])
+
+
+def imprint_memory(s: Any, h: Any, k: int) -> None:
+    """What the policy in slot ``k`` keeps for itself, of pages that nobody owns as well: numbers other than 0 by place."""
+    now = s[_NOW]
+    stir(h, since(s[_MEMO + k], now))
+    for p in range(NP):
+        if s[_MARK + k * NP + p] != 0:
+            stir(h, p)
+            stir(h, since(s[_MARK + k * NP + p], now))
+    for p in range(NP):
+        if s[_DUE + k * NP + p] != 0:
+            stir(h, NP + p)
+            stir(h, since(s[_DUE + k * NP + p], now))
+    stir(h, -1)
+
+
+def imprint_copy(s: Any, h: Any, j: int, ordered: bool) -> None:
+    """One copy in flight, or whatever else is."""
+    kind = s[_J_KIND + j]
+    if kind == 0:
+        stir(h, 0)
+        return
+    stir(h, ((kind * 64 + s[_J_BY + j] + 1) * 2 + s[_J_FAIL + j]) * 32 + s[_J_PAGE + j])
+    stir(h, s[_J_END + j] - s[_NOW])
+    if kind == STORE or kind >= RUN:
+        # What a load's slot says of tag and precision is left from the copy before.
+        stir(h, tag(s, s[_J_TAG + j]))
+        stir(h, s[_J_PREC + j])
+    if kind >= RUN:
+        stir(h, since(s[_LEASE + j], s[_NOW]))
+    elif kind != STORE and kind != ABANDONED:
+        stir(h, s[_J_OVER + j])
+    if kind != ABANDONED and not ordered:
+        stir(h, s[_J_SRC + j] * 64 + s[_J_DST + j])
 
 
 def imprint(s: Any, mask: int, form: Any, places: Any, h: Any) -> int:
@@ -224,31 +284,17 @@ def imprint(s: Any, mask: int, form: Any, places: Any, h: Any) -> int:
     stir(h, 1 if ordered else 0)
     imprint_frames(s, form, h, ordered)
     for r in range(form[F_REQUESTS]):
-        stir(h, s[_R_ACTIVE + r])
-        if s[_R_ACTIVE + r] == 1:
-            stir(h, s[_R_N + r] * 65536 + s[_R_LOSS + r])
-            if form[F_SLICED] >= 0:
-                stir(h, s[form[F_SLICED] + r])
-            for k in range(form[F_SLOTS]):
-                if mask >> k & 1:
-                    stir(h, s[_SPENT + k * NR + r])
+        imprint_session(s, form, h, r, mask)
         for i in range(form[F_PAGES]):
             imprint_page(s, form, h, r * PAGES + i, mask, ordered)
     for k in range(form[F_SLOTS]):
         if mask >> k & 1:
-            stir(h, since(s[_MEMO + k], now))
+            imprint_memory(s, h, k)
+    if form[F_INDEX] == 1:
+        for x in range(NX):
+            key = s[_X_KEY + x]
+            stir(h, tag(s, key) if key >= 0 else -tag(s, -key))
+            stir(h, tag(s, s[_X_TAG + x]))
     for j in range(NJ):
-        kind = s[_J_KIND + j]
-        stir(
-            h, ((kind * 64 + s[_J_BY + j] + 1) * 2 + s[_J_FAIL + j]) * 32 + s[_J_PAGE + j] if kind != 0 else 0
-        )
-        if kind != 0:
-            stir(h, s[_J_END + j] - now)
-            if kind == STORE:
-                stir(h, tag(s, s[_J_TAG + j]) * 4 + s[_J_PREC + j])
-            elif kind != ABANDONED:
-                # What a load's slot says of tag and precision is left from the copy before.
-                stir(h, s[_J_OVER + j])
-            if kind != ABANDONED and not ordered:
-                stir(h, s[_J_SRC + j] * 64 + s[_J_DST + j])
+        imprint_copy(s, h, j, ordered)
     return did

@@ -16,10 +16,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fuzzkv.contract.schedule import ARRIVE, FAIL, LATE, STEP, TICK
+from fuzzkv.contract.layout import NR
+from fuzzkv.contract.schedule import ARRIVE, FAIL, LATE, OPS, QUEUE, STEP, TEXT, TICK
 
-# Budgets of a scope, and what of them a schedule has used: arrivals, ticks, faults, then steps session by session.
+# Budgets of a scope, and what of them a schedule has used: arrivals (a session that waits is one, too), ticks, faults, then
+# steps session by session, then each kind of event that policies ask for.
 U_ARRIVALS, U_TICKS, U_FAULTS, U_STEPS = range(4)
+U_EXTRA = U_STEPS + NR
+"""The first of the budgets that are counted only if policies ask for such events."""
+U_SIZE = U_EXTRA + len(OPS) - TEXT
 
 
 class Plan(NamedTuple):
@@ -91,7 +96,7 @@ def spend(used: Any, then: Any, limits: Any, op: int, a: int) -> Any:
     """
     then[:] = used
     at = -1
-    if op == ARRIVE:
+    if op in (ARRIVE, QUEUE):
         at = U_ARRIVALS
     elif op == TICK:
         at = U_TICKS
@@ -99,10 +104,12 @@ def spend(used: Any, then: Any, limits: Any, op: int, a: int) -> Any:
         at = U_FAULTS
     elif op == STEP:
         at = U_STEPS + a
+    elif op >= TEXT:
+        at = U_EXTRA + op - TEXT
     if at < 0:
         return True
     then[at] += 1
-    return then[at] <= limits[min(at, U_STEPS)]
+    return then[at] <= limits[at]
 
 
 def transfer(s: Any, source: Any) -> None:

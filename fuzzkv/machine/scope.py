@@ -1,36 +1,45 @@
-"""The scope of an exhaustive search: which schedules it is about, and how their states are compared."""
+"""The scope of an exhaustive search: which schedules it is about."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-
-from fuzzkv.contract.layout import COLUMNS, NR, PAGES, SIZES
+from fuzzkv.contract.layout import NR, PAGES, TOKENS
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import (
+    ABORT,
     ACT,
     ARRIVE,
     BOUNDS,
     FADE,
     FAIL,
     FINISH,
+    GROW,
     LATE,
     OPS,
+    PAUSE,
+    PRESSURE,
+    QUEUE,
+    SLEEP,
     STEP,
+    TEXT,
     TICK,
+    VERIFY,
+    WEIGHTS,
     Config,
     Event,
 )
 from fuzzkv.errors import UsageError
-from fuzzkv.machine.columns import columns_of
-from fuzzkv.machine.core import core_texts
-from fuzzkv.machine.fingerprint import F_SIZE, HANDLED, REPORTS, SLICED
-from fuzzkv.machine.readers import text_of
+from fuzzkv.machine.plans import enabled
 
 LONGEST_TICK = BOUNDS[TICK][1]
+_GROWN = (1, TOKENS)
+"""Tokens that a session generates at once."""
+_ACCEPTED = (0, 1, TOKENS)
+"""Drafts that are accepted at once."""
+_PRESSED = tuple((a, b) for a in (0, BOUNDS[PRESSURE][1]) for b in (0, BOUNDS[PRESSURE][3]))
+"""Device and host frames that memory pressure takes: none, or the most."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +47,10 @@ class Scope:
     """All schedules of: sessions of up to ``pages`` pages, ``requests`` of them at once and ``sessions`` in all; at most
     ``steps`` steps in the place of each of those at once; at most ``ticks`` times that the device idles, each for one of
     ``tick_sizes``; at most ``faults`` failed or late copies; and acts, fading pages and ends of sessions without number.
+
+    Of the events that a policy asks for (``Policy.workload``) a session that opens and waits counts as one of ``sessions``;
+    of each other kind there are at most ``extra``.  A session sets a text of its own or text 1, grows by 1 or ``TOKENS``
+    tokens, has none, one or all of its drafts accepted; pressure takes none or the most of a tier's frames.
 
     The budgets make the space finite without a word about what the policies count: ages, attention and hits are exact.
 
@@ -47,10 +60,11 @@ class Scope:
     pages: int = 3
     requests: int = 2
     sessions: int = 2
-    steps: int = 4
-    ticks: int = 3
+    steps: int = 1
+    ticks: int = 2
     tick_sizes: tuple[int, ...] = (8,)
     faults: int = 0
+    extra: int = 1
 
     def __post_init__(self) -> None:
         for name, value, least, most in (
@@ -60,6 +74,7 @@ class Scope:
             ("--steps", self.steps, 0, 99),
             ("--ticks", self.ticks, 0, 99),
             ("--faults", self.faults, 0, 99),
+            ("--extra", self.extra, 0, 99),
             *(("--tick-sizes", size, 1, LONGEST_TICK) for size in self.tick_sizes),
         ):
             if not least <= value <= most:
@@ -71,23 +86,60 @@ class Scope:
                 )
 
     @property
-    def limits(self) -> tuple[int, int, int, int]:
-        """The budgets in the order in which a node counts what it has used."""
-        return self.sessions, self.ticks, self.faults, self.steps
+    def limits(self) -> tuple[int, ...]:
+        """The budgets in the order in which a node counts what it has used (``machine.nodes``)."""
+        kinds = len(OPS) - TEXT
+        return self.sessions, self.ticks, self.faults, *[self.steps] * NR, *[self.extra] * kinds
 
-    def events(self, top: int, page_cost: int) -> tuple[Event, ...]:
-        """Every event of the scope for the policies in ``top``."""
+    def reach(self, codes: Sequence[int]) -> int:
+        """How many pages of a session steps ask about: those that it opens with, and one for each time that its text grows."""
+        return min(PAGES, self.pages + (self.extra if GROW in codes or VERIFY in codes else 0))
+
+    def events(self, top: int, page_cost: int, codes: Sequence[int] = ()) -> tuple[Event, ...]:
+        """Every event of the scope for the policies in ``top``; ``codes`` are the kinds that policies ask for."""
         found: list[Event] = []
         sessions = range(self.requests)
+        pages = range(self.reach(codes))
         found += [(ARRIVE, r, n) for r in sessions for n in range(1, self.pages + 1)]
-        found += [(STEP, r, i) for r in sessions for i in range(self.pages)]
+        found += [(STEP, r, i) for r in sessions for i in pages]
         found += [(ACT, k, 0) for k in range(top.bit_length()) if top >> k & 1]
         found += [(TICK, size, 0) for size in sorted(set(self.tick_sizes))]
-        found += [(FADE, r, i) for r in sessions for i in range(self.pages)]
+        found += [(FADE, r, i) for r in sessions for i in pages]
         found += [(FINISH, r, 0) for r in sessions]
         if self.faults:
             found += [(FAIL, 0, 0), (LATE, min(page_cost, BOUNDS[LATE][1]), 0)]
+        more: dict[int, list[Event]] = {
+            QUEUE: [(QUEUE, r, n) for r in sessions for n in range(1, self.pages + 1)],
+            TEXT: [(TEXT, r, text) for r in sessions for text in (0, 1)],
+            GROW: [(GROW, r, tokens) for r in sessions for tokens in _GROWN],
+            VERIFY: [(VERIFY, r, accepted) for r in sessions for accepted in _ACCEPTED],
+            ABORT: [(ABORT, r, i) for r in sessions for i in pages],
+            PAUSE: [(PAUSE, r, 0) for r in sessions],
+            WEIGHTS: [(WEIGHTS, 0, 0)],
+            SLEEP: [(SLEEP, depth, 0) for depth in range(1, BOUNDS[SLEEP][1] + 1)],
+            PRESSURE: [(PRESSURE, device, host) for device, host in _PRESSED],
+        }
+        for code in codes:
+            if code == QUEUE or self.extra:
+                found += more[code]
         return tuple(found)
+
+    def budgets(self, codes: Sequence[int] = ()) -> dict[str, int | None]:
+        """The kinds of events by name, and how many of each there are in a schedule (``None``: without number).
+
+        Failed and late copies share one budget, so do sessions that open and those that open and wait.
+        """
+        counted: dict[int, int] = {ARRIVE: self.sessions, STEP: self.steps * self.requests, TICK: self.ticks}
+        if self.faults:
+            counted |= {FAIL: self.faults, LATE: self.faults}
+        counted |= {code: self.sessions if code == QUEUE else self.extra for code in codes}
+        kinds = sorted({*counted, ACT, FADE, FINISH})
+        return {OPS[code]: counted.get(code) for code in kinds if code not in counted or counted[code]}
+
+
+def extras_of(policies: Sequence[Policy]) -> tuple[int, ...]:
+    """Codes of the events beyond the usual that any of the policies asks for.  Raises ``UsageError`` (FKV034)."""
+    return tuple(code for code in enabled(policies) if code >= QUEUE)
 
 
 def default_ticks(policies: Sequence[Policy], config: Config) -> tuple[int, ...]:
@@ -97,42 +149,3 @@ def default_ticks(policies: Sequence[Policy], config: Config) -> tuple[int, ...]
     """
     longest = max((v for p in policies for v in p.parameters.values() if 1 <= v <= LONGEST_TICK), default=1)
     return tuple(sorted({min(config.page_cost, LONGEST_TICK), longest}))
-
-
-def form_of(
-    policies: Sequence[Policy], top: int, config: Config, scope: Scope, *, exact: bool
-) -> tuple[Any, Any]:
-    """How states of the policies in ``top`` are compared: the array of ``fingerprint.imprint``, and the places that it
-    takes as they are.
-    """
-    rules = [policy.rule for k, policy in enumerate(policies) if top >> k & 1]
-    own, _ = columns_of(rules, apart=core_texts())
-    deep, kept = columns_of(rules)
-    _, moved = columns_of([text_of(name) for name in OPS if OPS.index(name) in _OPS])
-    reads = set(deep)
-    for name, sources in SLICED.items():
-        if name in reads:
-            reads.update(sources)
-    changing = kept | moved
-    whole = [
-        name
-        for name in COLUMNS
-        if name in changing and (name not in REPORTS or name in own) and name != "ACTED"
-    ]
-    if not exact:
-        whole = [name for name in whole if name not in HANDLED and name not in SLICED]
-    places = [COLUMNS[name] + i for name in whole for i in range(SIZES[name])]
-    form = np.full(F_SIZE, -1, dtype=np.int64)
-    form[:6] = (
-        scope.pages,
-        scope.requests,
-        config.device_frames,
-        config.host_frames,
-        int(exact),
-        len(policies),
-    )
-    form[6:] = [COLUMNS[name] if exact or name in reads else -1 for name in SLICED]
-    return form, np.array(places, dtype=np.int64)
-
-
-_OPS = (TICK, ARRIVE, STEP, FADE, FINISH, FAIL, LATE)
