@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fuzzkv.acceptance import Alone, fault_of, load_acceptance, stands, try_alone
+from fuzzkv.budgets import ALONE, BUDGET, CHUNK, FREE
 from fuzzkv.contract.schedule import Config
 from fuzzkv.corpus import load_corpus
 from fuzzkv.events import (
@@ -26,9 +27,9 @@ from fuzzkv.events import (
     Progress,
     emit,
 )
-from fuzzkv.filing import Filing, Witness, witnesses
+from fuzzkv.filing import Filing, Witness, order, witnesses
 from fuzzkv.gatereport import as_report
-from fuzzkv.hunt import ALONE, BUDGET, CHUNK, FREE, interacted
+from fuzzkv.judgement import interacted
 from fuzzkv.machine.engine import BulkEngine
 from fuzzkv.oracles.verdict import Kind, part_of_known
 from fuzzkv.policies.registry import installed
@@ -160,7 +161,10 @@ class Gate:
         if self.filing is not None and self.found:
             self.tell(PhaseStarted("shrink", len(self.found), "kinds of failures to their shortest schedule"))
             began = time.monotonic()
-            self.filing.settle((w for pair in self.found.values() for w in dict.fromkeys(pair)), self.without)
+            kinds = sorted(self.found, key=order)
+            tries = (witness for kind in kinds for witness in dict.fromkeys(self.found[kind]))
+            self.filing.settle(tries, self.without)
+            self.filing.index()
             self.took["shrink"] = time.monotonic() - began
 
     def met(self, mask: int) -> bool:
@@ -176,7 +180,7 @@ class Gate:
         )
 
     def _take(self, engine: BulkEngine) -> None:
-        for witness in witnesses(engine):
+        for witness in witnesses(engine.tally(), engine.config):
             if witness.kind.mask >> self.slot & 1:
                 self.hunted.add(witness.kind)
                 self._see(witness)
@@ -189,11 +193,9 @@ class Gate:
         if part_of_known(kind, known):
             return
         if kind not in known:
-            names = tuple(name for k, name in enumerate(self.filing.engine.names) if kind.mask >> k & 1)
+            names, length = self.filing.names(kind), len(witness.events)
             self.filing.keep(witness)
-            self.tell(
-                ConflictFound(names, kind.invariant, kind.primitive, len(witness.events), witness.drawn)
-            )
+            self.tell(ConflictFound(names, kind.invariant, kind.primitive, length, witness.drawn))
         best, first = self.found.get(kind, (witness, witness))
         self.found[kind] = (witness if witness.better_than(best) else best, first)
 
@@ -237,6 +239,7 @@ def gate(options: GateOptions, listeners: Sequence[Listener] = ()) -> GateResult
         run.interrupted = True
         if run.filing is not None:
             run.filing.interrupted()
+            run.filing.index()
     report = as_report(run, standing=standing, seconds=time.monotonic() - began)
     run.tell(GateFinished(report["outcome"], report["exit_code"], report))
     return GateResult(report["exit_code"], report)

@@ -45,6 +45,8 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "gguf": ("replay",),
     "safetensors": ("replay",),
     "numba": ("machine",),
+    "llvmlite": ("machine.pointers",),
+    "covertable": ("machine.plans",),
     "click": ("cli",),
     "rich": ("report", "cli", "doctor"),
 }

@@ -53,6 +53,8 @@ def test_the_tree_is_clean() -> None:
         ("machine/a.py", "import z3", "z3 may be imported only in solver, machine.symbolic"),
         ("oracles/a.py", "import torch.nn", "torch may be imported only in replay"),
         ("hunt.py", "from numba import njit", "numba may be imported only in machine"),
+        ("machine/a.py", "from llvmlite import ir", "llvmlite may be imported only in machine.pointers"),
+        ("machine/a.py", "import covertable", "covertable may be imported only in machine.plans"),
     ],
 )
 def test_a_planted_edge_is_found(tmp_path: Path, file: str, text: str, words: str) -> None:
