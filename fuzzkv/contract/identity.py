@@ -102,7 +102,7 @@ def same_text(tag: Int, other: Int) -> Bool:
     text = div(tag - 1, T_TEXT) == div(other - 1, T_TEXT)
     index = field(tag, T_INDEX, T_TOKENS) == field(other, T_INDEX, T_TOKENS)
     rest = field(tag, T_BRANCH, T_WEIGHTS) == field(other, T_BRANCH, T_WEIGHTS)
-    return and_(tag > 0, text, index, rest)
+    return and_(text, index, rest)
 
 
 def blame(tag: Int, want: Int) -> Int:

@@ -142,10 +142,11 @@ def deliver(s: State, g: Bool, j: Int) -> None:
     ran = and_(g, kind == RUN)
     target = ite(ran, get(s, J_DST, j), 0)
     copied = and_(get(s, D_FILL, target) == 1, get(s, D_DMA, target) == 1)
-    foreign = not_(same_text(get(s, D_TAG, target), get(s, J_TAG, j)))
+    owner = slot(get(s, D_PAGE, target))
+    foreign = not_(same_text(get(s, J_TAG, j), get(s, WANT, owner)))
     landed = and_(ran, copied, foreign, get(s, D_PAGE, target) >= 0)
     put_if(s, landed, D_TAG, target, get(s, J_TAG, j))
-    violate(s, landed, I2, k, slot(get(s, D_PAGE, target)), P_RUN_AHEAD)
+    violate(s, landed, I2, k, owner, P_RUN_AHEAD)
 
     into = and_(g, or_(kind == RECEIVE, kind == FETCH))
     frame = ite(into, get(s, J_DST, j), 0)
