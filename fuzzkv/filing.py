@@ -26,7 +26,8 @@ from fuzzkv.shrink import shrink
 class Witness:
     """A schedule that shows a kind of failure on a machine of this configuration.
 
-    ``drawn`` schedules had been looked at by then; ``worse`` says that bytes ended up worse than in every subset.
+    ``drawn`` schedules had been looked at by then; ``worse`` says that bytes ended up worse than in every subset, ``own``
+    that it isn't the consequence of another violation.
     """
 
     kind: Kind
@@ -34,10 +35,11 @@ class Witness:
     config: Config
     drawn: int = 0
     worse: bool = False
+    own: bool = True
 
     def better_than(self, other: Witness) -> bool:
-        """Whether this one is worth more: it does real damage, then it is shorter."""
-        return (self.worse, -len(self.events)) > (other.worse, -len(other.events))
+        """Whether this one is worth more: it has no other cause, then it does real damage, then it is shorter."""
+        return (self.own, self.worse, -len(self.events)) > (other.own, other.worse, -len(other.events))
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ def witnesses(engine: BulkEngine) -> Iterator[Witness]:
     """The kinds that a search has met so far, each with its best schedule."""
     for found in engine.classes:
         kind = Kind(found.mask, found.invariant, found.actor, found.primitive)
-        yield Witness(kind, found.events, engine.config, engine.drawn, found.worse)
+        yield Witness(kind, found.events, engine.config, engine.drawn, found.worse, found.own)
 
 
 @dataclass

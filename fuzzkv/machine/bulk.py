@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fuzzkv.contract.invariants import BY_ID
 from fuzzkv.contract.layout import COLUMNS, NCLAUSE, NGOAL, NINV, NK, NP, NPRIM
 from fuzzkv.machine.drawing import MUTATE, SET, WAY, draw, mix, mutate
 from fuzzkv.machine.novelty import COUNT, REACHED, remember, watch
@@ -25,9 +26,14 @@ _WHEN = COLUMNS["V_STAMP"]
 _FREED, _NOW, _REFUSED = COLUMNS["FREED"], COLUMNS["NOW"], COLUMNS["REFUSED"]
 _EVENT, _PRIMS, _GOAL, _ACTED = COLUMNS["EVENT"], COLUMNS["PRIMS"], COLUMNS["GOAL"], COLUMNS["ACTED"]
 
-SEEN, NUMBER, LENGTH, WORSE, FREELY = range(5)
-"""Of a class: how often it was seen, its best schedule's number and length, whether bytes are worse than in every
-subset there, and how often it was seen in schedules that don't come out of the pool."""
+SEEN, NUMBER, LENGTH, RANK, FREELY = range(5)
+"""Of a class: how often it was seen, its best schedule's number and length, that one's rank (2 if it isn't the
+consequence of another violation, and 1 if bytes are worse than in every subset), and how often it was seen in
+schedules that don't come out of the pool."""
+CAUSES = tuple(
+    sum(1 << int(cause[1:]) for cause in BY_ID[f"I{i}"].implied_by) if i else 0 for i in range(NINV)
+)
+"""Of each invariant: those whose violation brings it with it, as bits."""
 HITS = 5
 FRESH = NK
 """Where the second part of ``rules`` begins."""
@@ -183,13 +189,21 @@ def judge(
                 known += 1
                 keys[c, 0], keys[c, 1], keys[c, 2], keys[c, 3] = top, i, actor, primitive
                 hits[c, SEEN] = 0
-                hits[c, WORSE] = -1
+                hits[c, RANK] = -1
             hits[c, SEEN] += 1
             hits[c, FREELY] += free
+            page, when = states[top][_PAGE + i], states[top][_WHEN + i]
+            rank = 2
+            for other in range(1, NINV):
+                if CAUSES[i] >> other & 1 and states[top][_FIRST + other] > 0:
+                    then = states[top][_WHEN + other]
+                    earlier = then < when or (then == when and other < i)
+                    if earlier and (states[top][_PAGE + other] == page or other == 2):
+                        rank = 0
             # What happens afterwards is looked at only where it may make a better witness of this schedule; in a
             # class whose bytes have never been worse so far, after a while once in sixteen times.
-            hopeful = hits[c, WORSE] < 1 and (hits[c, SEEN] < 64 or number % 16 == 0)
-            if not hopeful and length >= hits[c, LENGTH]:
+            hopeful = hits[c, RANK] < 3 and (hits[c, SEEN] < 64 or number % 16 == 0)
+            if rank <= hits[c, RANK] and not hopeful and length >= hits[c, LENGTH]:
                 continue
             if not ended:
                 ended = True
@@ -202,7 +216,6 @@ def judge(
                         else:
                             ends[sub][:span] = states[sub][:span]
                         run(ends[sub], after, len(after), sub, rules)
-            page = states[top][_PAGE + i]
             worse = 0
             if 0 <= page < NP:
                 worst = damage(ends[top], page)
@@ -210,8 +223,9 @@ def judge(
                 for sub in range(top):
                     if sub & top == sub and damage(ends[sub], page) >= worst:
                         worse = 0
-            if worse > hits[c, WORSE] or (worse == hits[c, WORSE] and length < hits[c, LENGTH]):
-                hits[c, NUMBER], hits[c, LENGTH], hits[c, WORSE] = number, length, worse
+            rank += worse
+            if rank > hits[c, RANK] or (rank == hits[c, RANK] and length < hits[c, LENGTH]):
+                hits[c, NUMBER], hits[c, LENGTH], hits[c, RANK] = number, length, rank
                 witness[c] = events
     return known
 

@@ -215,7 +215,7 @@ class BulkEngine:
         found = []
         for c in range(self._known):
             mask, invariant, actor, primitive = (int(x) for x in self._keys[c])
-            seen, number, length, worse, freely = (int(x) for x in self._hits[c])
+            seen, number, length, rank, freely = (int(x) for x in self._hits[c])
             found.append(
                 FoundClass(
                     mask,
@@ -224,9 +224,10 @@ class BulkEngine:
                     PRIMITIVES[primitive],
                     seen,
                     number,
-                    bool(worse),
+                    bool(rank & 1),
                     _as_events(self._witness[c, :length]),
                     freely,
+                    rank >= 2,
                 )
             )
         return found

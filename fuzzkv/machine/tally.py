@@ -14,7 +14,7 @@ class FoundClass:
 
     ``events`` is its best schedule, the one with that ``number``; ``worse`` says that the page's bytes ended up
     worse there than in every proper subset; ``freely`` counts only schedules that don't come out of the pool of
-    new ones.
+    new ones; ``own`` says that the violation isn't the consequence of another one there.
     """
 
     mask: int
@@ -26,6 +26,7 @@ class FoundClass:
     worse: bool
     events: tuple[Event, ...]
     freely: int
+    own: bool
 
     @property
     def key(self) -> tuple[int, str, str | None, str]:
@@ -33,9 +34,9 @@ class FoundClass:
         return self.mask, self.invariant, self.actor, self.primitive
 
     @property
-    def rank(self) -> tuple[bool, int, tuple[Event, ...]]:
+    def rank(self) -> tuple[bool, bool, int, tuple[Event, ...]]:
         """Orders the witnesses of one class, the best first."""
-        return not self.worse, len(self.events), self.events
+        return not self.own, not self.worse, len(self.events), self.events
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +95,7 @@ def merged(tallies: Sequence[Tally]) -> Tally:
                 best.worse,
                 best.events,
                 old.freely + found.freely,
+                best.own,
             )
     numbers = {
         name: sum(getattr(tally, name) for tally in tallies)
