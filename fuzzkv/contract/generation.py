@@ -130,6 +130,7 @@ def verify(s: State, g: Bool, r: Int, accepted: Int) -> None:
     p = r * PAGES + slot(get(s, R_N, r) - 1)
     none = and_(ok, kept == 0)
     abandon(s, none, r, slot(get(s, R_N, r) - 1))
+    add_if(s, and_(none, get(s, TODO, p) == 1), R_TODO, r, -1)
     close_page(s, none, p)
     add_if(s, none, R_N, r, -1)
     put_if(s, none, R_RES, r, 0)

@@ -168,3 +168,12 @@ def test_sleep_that_leaves_blank_pages_to_readers_is_refused() -> None:
     assert not m.do("doze", ALL_PARTS - DEVICE_PART) and m.do("doze", ALL_PARTS)
     m.event("step", 0, 0)
     assert not m.broken
+
+
+def test_a_draft_that_sleep_cleared_is_waited_for_no_more_when_it_is_taken_back() -> None:
+    m = Machine()
+    m.event("arrive", 0, 2)
+    assert m.do("draft", 0, 3) and m.do("doze", ALL_PARTS)
+    assert m.at("R_TODO") == 3
+    m.event("verify", 0, 0)
+    assert m.at("R_TODO") == 2
