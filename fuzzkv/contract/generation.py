@@ -23,16 +23,21 @@ def lossy_before(s: State, r: Int) -> Int:
 
 
 def write_tail(s: State, g: Bool, r: Int, total: Int, drafted: Int) -> None:
-    """The last page now holds ``total`` tokens; the device writes them if the page is there."""
+    """The last page now holds ``total`` tokens; the device writes them if the page is there.
+
+    Writing them doesn't mend what is wrong with those before them.
+    """
     guard(g)
     i = get(s, R_N, r) - 1
     p = r * PAGES + slot(i)
+    d = slot(get(s, DEV, p))
+    # A tail shared on purpose is written over by both sessions.
+    whole = or_(get(s, D_TAG, d) == get(s, WANT, p), get(s, HOLD, r) == 2)
     put_if(s, g, R_RES, r, ite(total >= TOKENS, 0, total))
     for q in each(PAGES):
         expect(s, and_(g, q == i), r, q)
     add_if(s, and_(g, drafted > 0), WANT, p, T_DRAFT)
-    here = and_(g, present(s, p))
-    put_if(s, here, D_TAG, slot(get(s, DEV, p)), get(s, WANT, p))
+    put_if(s, and_(g, present(s, p), whole), D_TAG, d, get(s, WANT, p))
 
 
 def unshare(s: State, g: Bool, r: Int) -> Bool:
@@ -67,6 +72,8 @@ def extend(s: State, g: Bool, r: Int, tokens: Int, drafted: Int) -> Bool:
     open_page(s, fresh, p, slot(f))
     put_if(s, fresh, P_LINEAGE, p, lineage)
     put_if(s, fresh, P_BRANCH, p, branch)
+    # It holds nothing yet, and that is right.
+    put_if(s, fresh, WANT, p, get(s, D_TAG, slot(f)))
     add_if(s, fresh, R_N, r, 1)
     on = and_(g, not_(opens))
     own = unshare(s, on, r)
@@ -123,6 +130,7 @@ def verify(s: State, g: Bool, r: Int, accepted: Int) -> None:
     p = r * PAGES + slot(get(s, R_N, r) - 1)
     none = and_(ok, kept == 0)
     abandon(s, none, r, slot(get(s, R_N, r) - 1))
+    add_if(s, and_(none, get(s, TODO, p) == 1), R_TODO, r, -1)
     close_page(s, none, p)
     add_if(s, none, R_N, r, -1)
     put_if(s, none, R_RES, r, 0)
