@@ -65,9 +65,9 @@ class Filing:
     """Files the kinds of failures of one policy set into ``folder``; ``engine`` is of the whole set.
 
     ``filed`` holds by kind what is written, the latest last, and what couldn't be; ``broken`` the kinds whose
-    schedule the Python reader didn't confirm (FKV073).  With ``damage`` a shrunk case keeps bytes that end up worse
-    than in every subset, which is what an engine can confirm; without, the shortest schedule wins.  Errors of writing that are ``forgiven`` are told, and their
-    case is in ``filed`` all the same; any other is raised.
+    schedule the Python reader didn't confirm (FKV073).  With ``damage`` a shrunk case keeps bytes that end up
+    worse than in every subset, which is what an engine can confirm; without, the shortest schedule wins.  Errors
+    of writing that are ``forgiven`` are told, and their case is in ``filed`` all the same; any other is raised.
     """
 
     engine: BulkEngine
