@@ -137,6 +137,8 @@ class Filing:
         # Nothing is confirmed on an engine here, so the shortest schedule is worth more than one that does damage.
         engine = self.engine_for(witness.config)
         shrunk = shrink(engine, kind, witness.events, thorough=thorough, damage=False)
+        if shrunk is None and thorough:
+            self._disagree(kind)
         if shrunk is None or shrunk[1].consequence:
             return None
         chosen, small = narrowed(self.engine.policies, kind.mask, shrunk[0])
