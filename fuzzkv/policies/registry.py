@@ -213,7 +213,7 @@ def _check_fields(name: str, policy: Policy) -> None:
         )
 
 
-def _wrong_evidence(evidence: Evidence) -> str:
+def _wrong_evidence(evidence: Any) -> str:
     if not isinstance(evidence, Evidence):
         return f"its evidence is a {type(evidence).__name__}, not an Evidence"
     if evidence.target not in get_args(Target):

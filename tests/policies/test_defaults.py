@@ -33,12 +33,12 @@ ACTS = {
 """What each policy must have done at least once over three thousand schedules."""
 
 
-@each_policy
 def _claims(**changes: Any) -> Manifest:
     """A manifest whose evidence says something else."""
     return replace(EVICT.manifest, evidence=replace(EVICT.manifest.evidence, **changes))
 
 
+@each_policy
 @pytest.mark.parametrize("seed", [1, 2])
 def test_alone_it_breaks_nothing(compiled: BulkEngine, name: str, seed: int) -> None:
     alone = try_alone(compiled, name, seed=seed, schedules=20_000)
