@@ -189,6 +189,8 @@ class Filing:
     def _shrunk(self, witness: Witness, *, thorough: bool) -> Events | None:
         engine = self.engine_for(witness.config)
         shrunk = shrink(engine, witness.kind, witness.events, thorough=thorough, damage=self.damage)
+        if shrunk is None and thorough:
+            self._disagree(witness.kind)
         return None if shrunk is None or shrunk[1].consequence else shrunk[0]
 
     def _made(self, witness: Witness, events: Events) -> Filed | None:
