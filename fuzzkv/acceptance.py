@@ -84,15 +84,17 @@ def try_alone(engine: BulkEngine, policy: str, *, seed: int, schedules: int) -> 
     alone.search(schedules)
     kinds = [c for c in alone.classes if c.mask == 1 << slot]
     first = min(kinds, key=lambda c: c.number, default=None)
+    # What fails without the policy too is none of its failures.
+    failures = max((c.seen for c in kinds), default=0)
     used = used_by(alone, policy, look=LOOK)
     declared = {action.primitive for action in engine.policies[slot].manifest.actions}
     return Alone(
         policy,
         schedules,
-        alone.failing,
+        failures,
         first.invariant if first else "",
         first.number if first else -1,
-        clopper_pearson_upper(alone.failing, schedules, 0.05),
+        clopper_pearson_upper(failures, schedules, 0.05),
         tuple(sorted((used & ACTIONS) - declared)),
         not used,
     )

@@ -83,11 +83,20 @@ def extend(s: State, g: Bool, r: Int, tokens: Int, drafted: Int) -> Bool:
     return ok
 
 
-def grow(s: State, g: Bool, r: Int, tokens: Int) -> None:
+def frames_kept(s: State) -> Int:
+    """Device frames that no open session has and nobody can take: cached, or given up behind the fence."""
+    n = 0
+    for f in each(ND):
+        n = n + ite(or_(get(s, D_PAGE, f) == CACHED, get(s, D_PAGE, f) == PENDING), 1, 0)
+    return n
+
+
+def grow(s: State, g: Bool, r: Int, tokens: Int, runs_on: Bool) -> None:
     """A running session generates tokens, at most to the end of a page.
 
     If no frame is free for a new page, the session is preempted and computed again, and its reader waits that
-    long: a page costs ``PAGE_COST`` ticks.
+    long: a page costs ``PAGE_COST`` ticks.  Where open sessions alone fill the pool nobody is to blame for that, but
+    for an output that ``runs_on``.
     """
     guard(g)
     i = get(s, R_N, r) - 1
@@ -97,7 +106,8 @@ def grow(s: State, g: Bool, r: Int, tokens: Int) -> None:
     room = or_(not_(full), get(s, R_N, r) < PAGES)
     ok = and_(can, room, extend(s, and_(can, room), r, tokens, 0))
     late = get(s, R_N, r) * get(s, PAGE_COST, 0) + get(s, STEP_COST, 0)
-    check_latency(s, and_(can, room, not_(ok)), tail, late, get(s, LATE, 0))
+    blamed = or_(runs_on, frames_kept(s) > 0)
+    check_latency(s, and_(can, room, not_(ok), blamed), tail, late, get(s, LATE, 0))
     done(s, ok, P_GROW, NOBODY, tail, tokens)
 
 

@@ -177,3 +177,16 @@ def test_a_draft_that_sleep_cleared_is_waited_for_no_more_when_it_is_taken_back(
     assert m.at("R_TODO") == 3
     m.event("verify", 0, 0)
     assert m.at("R_TODO") == 2
+
+
+def test_a_pool_that_sessions_fill_is_nobodys_fault() -> None:
+    for keeps in (False, True):
+        m = Machine()
+        m.event("arrive", 0, 6)
+        m.event("arrive", 1, 6 - keeps)
+        if keeps:
+            assert m.do("publish", 3, KEY_ALL)
+            m.event("finish", 0)
+            m.event("arrive", 0, 6)
+        m.event("grow", 1, 1)
+        assert m.broken == (["I14"] if keeps else [])
