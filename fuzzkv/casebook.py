@@ -56,11 +56,15 @@ class Recipe:
             for mask in range(1 << len(self.policies))
         }
 
-    def finding(self, histories: Mapping[int, History] | None = None) -> Finding | None:
-        """The first conflict of the whole set, or ``None`` if there is none."""
+    def conflicts(self, histories: Mapping[int, History] | None = None) -> list[Finding]:
+        """The conflicts of the whole set, one for each invariant that it breaks."""
         arms = outcomes(histories or self.histories())
         full = (1 << len(self.policies)) - 1
-        found = findings(arms, full) if full in smallest_failing(arms) else []
+        return findings(arms, full) if full in smallest_failing(arms) else []
+
+    def finding(self, histories: Mapping[int, History] | None = None) -> Finding | None:
+        """The first conflict of the whole set, or ``None`` if there is none."""
+        found = self.conflicts(histories)
         return found[0] if found else None
 
 

@@ -14,7 +14,7 @@ from fuzzkv.casebook import Recipe, read_case
 from fuzzkv.contract.invariants import BY_ID
 from fuzzkv.contract.layout import CLAUSES, COLUMNS, INT8, PAGES
 from fuzzkv.contract.policy import Policy
-from fuzzkv.contract.schedule import ACT, OPS
+from fuzzkv.contract.schedule import ACT, OPS, STEP
 from fuzzkv.errors import UsageError
 from fuzzkv.machine.history import History, Record
 from fuzzkv.machine.outcome import Violation
@@ -111,7 +111,9 @@ def explain(case: Mapping[str, Any], policies: Sequence[Policy] = ()) -> str:
     violation = full.broke(invariant.id)
     if violation is None:
         return f"{case['id']}: {invariant.id} is no longer broken under this schedule; the case is fixed on this version."
-    latency = invariant.oracle == "latency"
+    # A session that is preempted where its output runs on is late too, but not because of the link.
+    at = recipe.schedule.events[violation.event][0]
+    latency = invariant.oracle == "latency" and at == STEP
     names = {violation.page: "p"}
     lines = [
         f"{case['id']}: {_breaks(full.policies, f'{invariant.id} ({invariant.name})')}.",
@@ -123,7 +125,7 @@ def explain(case: Mapping[str, Any], policies: Sequence[Policy] = ()) -> str:
     for number, record in enumerate(records, 1):
         seen[id(record)] = number
         lines.append(f"  ({number}) event {record.event}, tick {record.time}: {_sentence(record, names)}.")
-    lines += ["", *_because(records, seen, violation)]
+    lines += ["", *_because(records, seen, violation, latency)]
     lines += [
         f"However, {invariant.id} asks that {invariant.rule}: a contradiction.",
         "",
@@ -144,7 +146,9 @@ def _breaks(policies: Sequence[str], what: str) -> str:
     return f"{' and '.join(policies)} break {what} together"
 
 
-def _because(records: Sequence[Record], seen: Mapping[int, int], violation: Violation) -> list[str]:
+def _because(
+    records: Sequence[Record], seen: Mapping[int, int], violation: Violation, latency: bool
+) -> list[str]:
     if not records:
         return []
     last = len(records)
@@ -163,7 +167,7 @@ def _because(records: Sequence[Record], seen: Mapping[int, int], violation: Viol
             f"({seen[id(flying)]}) comes before ({last}), because the copy of {flying.actor} is still on the "
             f"link when {violation.actor} acts."
         ]
-    if violation.invariant == "I14":
+    if violation.invariant == "I14" and latency:
         waited = [r for r in records if r.event < violation.event and r.primitive.startswith("begin")]
         owners = sorted({r.actor for r in waited if r.actor})
         return [

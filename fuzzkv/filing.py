@@ -65,8 +65,9 @@ class Filing:
     """Files the kinds of failures of one policy set into ``folder``; ``engine`` is of the whole set.
 
     ``filed`` holds by kind what is written, the latest last, and what couldn't be; ``broken`` the kinds whose
-    schedule the Python reader didn't confirm (FKV073).  Errors of writing that are ``forgiven`` are told, and their
-    case is in ``filed`` all the same; any other is raised.
+    schedule the Python reader didn't confirm (FKV073).  With ``damage`` a shrunk case keeps bytes that end up
+    worse than in every subset, which is what an engine can confirm; without, the shortest schedule wins.  Errors
+    of writing that are ``forgiven`` are told, and their case is in ``filed`` all the same; any other is raised.
     """
 
     engine: BulkEngine
@@ -74,6 +75,7 @@ class Filing:
     seed: int
     listeners: Sequence[Listener] = ()
     forgiven: type[FuzzkvError] = FuzzkvError
+    damage: bool = True
     filed: dict[Kind, Filed] = field(default_factory=dict)
     broken: list[Kind] = field(default_factory=list)
     _early: dict[Kind, tuple[Filed, bool]] = field(default_factory=dict)
@@ -186,7 +188,9 @@ class Filing:
 
     def _shrunk(self, witness: Witness, *, thorough: bool) -> Events | None:
         engine = self.engine_for(witness.config)
-        shrunk = shrink(engine, witness.kind, witness.events, thorough=thorough)
+        shrunk = shrink(engine, witness.kind, witness.events, thorough=thorough, damage=self.damage)
+        if shrunk is None and thorough:
+            self._disagree(witness.kind)
         return None if shrunk is None or shrunk[1].consequence else shrunk[0]
 
     def _made(self, witness: Witness, events: Events) -> Filed | None:

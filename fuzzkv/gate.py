@@ -103,7 +103,9 @@ class Gate:
         self.fault = one_line(fault_of(self.sides.candidate, Config()))
         if not self.fault:
             self.engine = BulkEngine(self.sides.policies, Config())
-            self.filing = Filing(self.engine, self.options.report_dir, self.options.seed, self.listeners)
+            self.filing = Filing(
+                self.engine, self.options.report_dir, self.options.seed, self.listeners, damage=False
+            )
             looks = ALONE // FREE if self.engine.free else ALONE
             self.alone = try_alone(self.engine, name, seed=self.options.seed, schedules=looks)
             if self.alone.failures:

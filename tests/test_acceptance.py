@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
-from fuzzkv.acceptance import edge_schedule, load_acceptance, stands, try_alone
+from fuzzkv.acceptance import edge_schedule, fault_of, load_acceptance, stands, try_alone
+from fuzzkv.api import INT8, Cache, Custom, does
 from fuzzkv.contract.layout import COLUMNS
 from fuzzkv.contract.schedule import Config
 from fuzzkv.errors import UsageError
@@ -27,6 +29,37 @@ def test_the_defaults_pass_alone(compiled: BulkEngine) -> None:
         alone = try_alone(compiled, policy.name, seed=3, schedules=2_000)
         assert alone.passed, alone.reason
         assert alone.reason == ""
+
+
+class Remembers(Custom):
+    """Counts its acts in the class."""
+
+    kind = "quant"
+    actions = does("quantise")
+    acts: ClassVar[list[int]] = []
+
+    def act(self, cache: Cache) -> None:
+        """Every seventh act rewrites pages."""
+        self.acts.append(1)
+        for page in cache.pages:
+            if len(self.acts) % 7 == 0:
+                cache.quantise(page, INT8)
+
+
+class Notes(Remembers):
+    """Counts them where it may."""
+
+    def act(self, cache: Cache) -> None:
+        """The same."""
+        cache.note += 1
+        for page in cache.pages:
+            if cache.note % 7 == 0:
+                cache.quantise(page, INT8)
+
+
+def test_a_rule_that_remembers_other_runs_is_no_pass() -> None:
+    assert "when a run is made again" in fault_of(Remembers.as_policy(), Config())
+    assert fault_of(Notes.as_policy(), Config()) == ""
 
 
 def test_an_undeclared_action_is_no_pass(compiled: BulkEngine) -> None:

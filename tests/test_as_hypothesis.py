@@ -30,8 +30,8 @@ def test_case_as_example(case: dict[str, Any]) -> None:
     @given(schedules(recipe.schedule.policies, workload=recipe.workload))
     @example(recipe.schedule)
     def no_conflict(schedule: Schedule) -> None:
-        found = Recipe(schedule, recipe.policies, recipe.config).finding()
-        assert found is None, found
+        found = Recipe(schedule, recipe.policies, recipe.config).conflicts()
+        assert not found, [finding.kind.invariant for finding in found]
 
     with pytest.raises(AssertionError, match=case["class"]["invariant"]):
         no_conflict()

@@ -57,7 +57,7 @@ def apply_text(s: State, a: Int, b: Int) -> None:
 
 def apply_grow(s: State, a: Int, b: Int) -> None:
     """A session generates tokens."""
-    grow(s, True, a, b)
+    grow(s, True, a, b, False)
 
 
 def apply_verify(s: State, a: Int, b: Int) -> None:

@@ -23,16 +23,21 @@ def lossy_before(s: State, r: Int) -> Int:
 
 
 def write_tail(s: State, g: Bool, r: Int, total: Int, drafted: Int) -> None:
-    """The last page now holds ``total`` tokens; the device writes them if the page is there."""
+    """The last page now holds ``total`` tokens; the device writes them if the page is there.
+
+    Writing them doesn't mend what is wrong with those before them.
+    """
     guard(g)
     i = get(s, R_N, r) - 1
     p = r * PAGES + slot(i)
+    d = slot(get(s, DEV, p))
+    # A tail shared on purpose is written over by both sessions.
+    whole = or_(get(s, D_TAG, d) == get(s, WANT, p), get(s, HOLD, r) == 2)
     put_if(s, g, R_RES, r, ite(total >= TOKENS, 0, total))
     for q in each(PAGES):
         expect(s, and_(g, q == i), r, q)
     add_if(s, and_(g, drafted > 0), WANT, p, T_DRAFT)
-    here = and_(g, present(s, p))
-    put_if(s, here, D_TAG, slot(get(s, DEV, p)), get(s, WANT, p))
+    put_if(s, and_(g, present(s, p), whole), D_TAG, d, get(s, WANT, p))
 
 
 def unshare(s: State, g: Bool, r: Int) -> Bool:
@@ -67,6 +72,8 @@ def extend(s: State, g: Bool, r: Int, tokens: Int, drafted: Int) -> Bool:
     open_page(s, fresh, p, slot(f))
     put_if(s, fresh, P_LINEAGE, p, lineage)
     put_if(s, fresh, P_BRANCH, p, branch)
+    # It holds nothing yet, and that is right.
+    put_if(s, fresh, WANT, p, get(s, D_TAG, slot(f)))
     add_if(s, fresh, R_N, r, 1)
     on = and_(g, not_(opens))
     own = unshare(s, on, r)
@@ -76,11 +83,20 @@ def extend(s: State, g: Bool, r: Int, tokens: Int, drafted: Int) -> Bool:
     return ok
 
 
-def grow(s: State, g: Bool, r: Int, tokens: Int) -> None:
+def frames_kept(s: State) -> Int:
+    """Device frames that no open session has and nobody can take: cached, or given up behind the fence."""
+    n = 0
+    for f in each(ND):
+        n = n + ite(or_(get(s, D_PAGE, f) == CACHED, get(s, D_PAGE, f) == PENDING), 1, 0)
+    return n
+
+
+def grow(s: State, g: Bool, r: Int, tokens: Int, runs_on: Bool) -> None:
     """A running session generates tokens, at most to the end of a page.
 
     If no frame is free for a new page, the session is preempted and computed again, and its reader waits that
-    long: a page costs ``PAGE_COST`` ticks.
+    long: a page costs ``PAGE_COST`` ticks.  Where open sessions alone fill the pool nobody is to blame for that, but
+    for an output that ``runs_on``.
     """
     guard(g)
     i = get(s, R_N, r) - 1
@@ -90,7 +106,8 @@ def grow(s: State, g: Bool, r: Int, tokens: Int) -> None:
     room = or_(not_(full), get(s, R_N, r) < PAGES)
     ok = and_(can, room, extend(s, and_(can, room), r, tokens, 0))
     late = get(s, R_N, r) * get(s, PAGE_COST, 0) + get(s, STEP_COST, 0)
-    check_latency(s, and_(can, room, not_(ok)), tail, late, get(s, LATE, 0))
+    blamed = or_(runs_on, frames_kept(s) > 0)
+    check_latency(s, and_(can, room, not_(ok), blamed), tail, late, get(s, LATE, 0))
     done(s, ok, P_GROW, NOBODY, tail, tokens)
 
 
@@ -123,6 +140,7 @@ def verify(s: State, g: Bool, r: Int, accepted: Int) -> None:
     p = r * PAGES + slot(get(s, R_N, r) - 1)
     none = and_(ok, kept == 0)
     abandon(s, none, r, slot(get(s, R_N, r) - 1))
+    add_if(s, and_(none, get(s, TODO, p) == 1), R_TODO, r, -1)
     close_page(s, none, p)
     add_if(s, none, R_N, r, -1)
     put_if(s, none, R_RES, r, 0)

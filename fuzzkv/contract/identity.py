@@ -95,6 +95,16 @@ def key_of(tag: Int, covers: Int) -> Int:
     )
 
 
+def same_text(tag: Int, other: Int) -> Bool:
+    """Whether two tags are of the same page of the same text, branch, adapter and scheme, however many tokens it
+    holds and however it is laid out.
+    """
+    text = div(tag - 1, T_TEXT) == div(other - 1, T_TEXT)
+    index = field(tag, T_INDEX, T_TOKENS) == field(other, T_INDEX, T_TOKENS)
+    rest = field(tag, T_BRANCH, T_WEIGHTS) == field(other, T_BRANCH, T_WEIGHTS)
+    return and_(text, index, rest)
+
+
 def blame(tag: Int, want: Int) -> Int:
     """The invariant that a reader who wants one tag and meets another sees broken (I2 to I9)."""
     text = div(tag - 1, T_TEXT) != div(want - 1, T_TEXT)

@@ -16,7 +16,7 @@ from fuzzkv.contract.facts import (
 from fuzzkv.contract.frames import clear_scales, empty, reserve, share
 from fuzzkv.contract.identity import T_INDEX, T_TOKENS, expect, field, key_of
 from fuzzkv.contract.predicates import hazard
-from fuzzkv.contract.transfers import entry_of, free_entry
+from fuzzkv.contract.transfers import entry_of, free_entry, spilled_into
 from fuzzkv.contract.vocabulary import *
 
 
@@ -121,12 +121,10 @@ def hit(s: State, g: Bool, k: Int, p: Int, covers: Int) -> Bool:
     far = and_(found, get(s, X_TIER, entry) == ON_STORE, f >= 0, j >= 0)
     can = or_(near, far)
 
-    coming = 0
-    for i in each(NJ):
-        coming = ite(and_(get(s, J_KIND, i) == SPILL, get(s, J_DST, i) == entry), 1, coming)
+    coming = spilled_into(s, entry)
     unfilled = and_(far, get(s, X_FULL, entry) == 0)
-    early = hazard(s, can, and_(unfilled, coming == 1), C_INDEX, I3, k, p, P_HIT)
-    closed = hazard(s, can, and_(unfilled, coming == 0), C_FAIL_CLOSED, I16, k, p, P_HIT)
+    early = hazard(s, can, and_(unfilled, coming), C_INDEX, I3, k, p, P_HIT)
+    closed = hazard(s, can, and_(unfilled, not_(coming)), C_FAIL_CLOSED, I16, k, p, P_HIT)
     gone = and_(near, get(s, D_TAG, frame) != get(s, X_TAG, entry))
     true = hazard(s, can, gone, C_INDEX, I8, k, p, P_HIT)
     other = and_(not_(gone), not_(unfilled), get(s, X_TAG, entry) != want)

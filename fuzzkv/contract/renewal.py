@@ -74,8 +74,12 @@ def doze(s: State, g: Bool, k: Int, parts: Int) -> Bool:
     for x in each(NX):
         near = and_(get(s, X_KEY, x) > 0, get(s, X_TIER, x) == ON_DEVICE)
         left = ite(near, 1, left)
+    here = 0
+    for p in each(NP):
+        here = ite(get(s, DEV, p) >= 0, 1, here)
+    blank = refuse(s, and_(g, here == 1, not_(part(parts, DEVICE_PART))), C_FAIL_CLOSED)
     named = and_(left == 1, not_(part(parts, INDEX_PART)))
-    ok = and_(g, hazard(s, g, named, C_INDEX, I8, k, 0, P_DOZE))
+    ok = and_(g, not_(blank), hazard(s, g, named, C_INDEX, I8, k, 0, P_DOZE))
     put_if(s, ok, S_ASKED, 0, 0)
     for f in each(ND):
         put_if(s, ok, D_TAG, f, 0)

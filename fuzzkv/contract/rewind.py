@@ -60,9 +60,12 @@ def rewind(s: State, g: Bool, k: Int, r: Int, n: Int, parts: Int) -> Bool:
         put_if(s, mine, P_BRANCH, p, next_in_field(get(s, P_BRANCH, p), 8))
         put_if(s, mine, P_LINEAGE, p, 0)
         expect(s, mine, r, i)
-        back = and_(mine, part(parts, DEVICE_PART), get(s, HOLD, r) == 0)
+        back = and_(mine, part(parts, DEVICE_PART), get(s, HOLD, r) != 1)
         let_go(s, back, p)
         put_if(s, back, TODO, p, 1)
+        # What was lost was the old branch's.
+        put_if(s, back, EVICTED, p, 0)
+        put_if(s, back, PAID, p, 0)
         add_if(s, back, R_TODO, r, 1)
         forget_host(s, and_(mine, part(parts, HOST_PART)), p)
         put_if(s, and_(mine, part(parts, STATE_PART)), CKPT, p, 0)
@@ -117,6 +120,8 @@ def fork(s: State, g: Bool, k: Int, r: Int, own_tail: Int) -> Bool:
     put_if(s, ok, RING, q, 0)
     put_if(s, ok, HOLD, q, ite(own_tail > 0, 0, 2))
     put_if(s, and_(ok, own_tail == 0), HOLD, r, 2)
+    for o in each(NK):
+        put_if(s, ok, SPENT, o * NR + q, get(s, SPENT, o * NR + r))
     for i in each(PAGES):
         p = r * PAGES + i
         c = q * PAGES + i
@@ -138,6 +143,7 @@ def fork(s: State, g: Bool, k: Int, r: Int, own_tail: Int) -> Bool:
         put_if(s, mine, HOST, c, -1)
         put_if(s, mine, TODO, c, 0)
         put_if(s, mine, CERT, c, 0)
+        put_if(s, mine, CKPT, c, 0)
         shared = and_(mine, present(s, p), or_(i < get(s, R_N, r) - 1, own_tail == 0))
         share(s, shared, c, slot(get(s, DEV, p)))
         again = and_(mine, not_(shared), get(s, EVICTED, p) == 0)

@@ -127,19 +127,27 @@ def close_page(s: State, g: Bool, p: Int) -> None:
 
 def abandon(s: State, g: Bool, r: Int, low: Int) -> None:
     """Copies in flight of a session's pages from ``low`` on deliver nothing, but stay on the link till their
-    time; a device step that ran ahead can't be called back.
+    time; what they were to fill is given back.  A device step that ran ahead can't be called back.
     """
     guard(g)
     for j in each(NJ):
         skip(get(s, J_KIND, j) != 0)
         kind = get(s, J_KIND, j)
         p = get(s, J_PAGE, j)
-        mine = and_(g, kind != 0, kind != RUN, p >= r * PAGES + low, p < r * PAGES + PAGES)
+        on = and_(kind != 0, kind != RUN, kind != ABANDONED)
+        mine = and_(g, on, p >= r * PAGES + low, p < r * PAGES + PAGES)
         entry = ite(kind == SPILL, get(s, J_DST, j), 0)
         unseen = and_(mine, kind == SPILL, get(s, X_KEY, entry) < 0)
         put_if(s, unseen, X_KEY, entry, 0)
-        add_if(s, and_(mine, kind != ABANDONED), BUSY, p, -1)
+        add_if(s, mine, BUSY, p, -1)
         put_if(s, mine, J_KIND, j, ABANDONED)
+        h = ite(kind == STORE, get(s, J_DST, j), 0)
+        unstored = and_(mine, kind == STORE, get(s, HOST, p) == h)
+        put_if(s, unstored, H_PAGE, h, FREE)
+        put_if(s, unstored, HOST, p, -1)
+        to_device = or_(kind == LOAD, kind == RECEIVE, kind == FETCH)
+        d = ite(to_device, get(s, J_DST, j), 0)
+        let_go(s, and_(mine, to_device, get(s, DEV, p) == d, get(s, D_FILL, d) == 0), p)
 
 
 def close_session(s: State, g: Bool, r: Int) -> None:

@@ -8,7 +8,7 @@ from fuzzkv.contract.clauses import permit_copy, permit_frame, refuse
 from fuzzkv.contract.copies import done, fly, launch
 from fuzzkv.contract.facts import free_device_frame, free_job, page_in_flight, present, running, slot, to_do
 from fuzzkv.contract.frames import let_go, reserve
-from fuzzkv.contract.identity import key_of
+from fuzzkv.contract.identity import key_of, same_text
 from fuzzkv.contract.predicates import check_failed_closed, violate
 from fuzzkv.contract.vocabulary import *
 
@@ -61,11 +61,21 @@ def receive(s: State, g: Bool, k: Int, p: Int, lease: Int) -> Bool:
     return ok
 
 
+def spilled_into(s: State, x: Int) -> Bool:
+    """Whether a copy to the external store is in flight for the entry."""
+    n = 0
+    for j in each(NJ):
+        n = ite(and_(get(s, J_KIND, j) == SPILL, get(s, J_DST, j) == x), 1, n)
+    return n == 1
+
+
 def free_entry(s: State) -> Int:
-    """The lowest free entry of the index, or -1."""
+    """The lowest free entry of the index, or -1; one that was taken out while its copy is in flight isn't free
+    before that has ended.
+    """
     x = -1
     for i in each(NX):
-        x = ite(and_(x < 0, get(s, X_KEY, i) == 0), i, x)
+        x = ite(and_(x < 0, get(s, X_KEY, i) == 0, not_(spilled_into(s, i))), i, x)
     return x
 
 
@@ -127,13 +137,16 @@ def deliver(s: State, g: Bool, j: Int) -> None:
     expired = and_(kind == RECEIVE, get(s, LEASE, j) > 0, get(s, J_END, j) > get(s, LEASE, j))
     good = and_(get(s, J_FAIL, j) == 0, not_(expired))
 
-    # A late write of the device lands on bytes that a copy has brought for somebody else.
+    # A late write of the device lands on bytes that a copy has brought for somebody else.  On its own page it
+    # writes in order with the device's other writes.
     ran = and_(g, kind == RUN)
     target = ite(ran, get(s, J_DST, j), 0)
     copied = and_(get(s, D_FILL, target) == 1, get(s, D_DMA, target) == 1)
-    landed = and_(ran, copied, get(s, D_TAG, target) != get(s, J_TAG, j), get(s, D_PAGE, target) >= 0)
+    owner = slot(get(s, D_PAGE, target))
+    foreign = not_(same_text(get(s, J_TAG, j), get(s, WANT, owner)))
+    landed = and_(ran, copied, foreign, get(s, D_PAGE, target) >= 0)
     put_if(s, landed, D_TAG, target, get(s, J_TAG, j))
-    violate(s, landed, I2, k, slot(get(s, D_PAGE, target)), P_RUN_AHEAD)
+    violate(s, landed, I2, k, owner, P_RUN_AHEAD)
 
     into = and_(g, or_(kind == RECEIVE, kind == FETCH))
     frame = ite(into, get(s, J_DST, j), 0)

@@ -24,19 +24,29 @@ from fuzzkv.contract.evidence import Action, Evidence, Manifest
 from fuzzkv.contract.layout import (
     ACTIONS,
     ALL_PARTS,
+    ANSWER,
     COLUMNS,
+    CURRENT_ATTENTION,
+    DELETE,
     ENTRY,
+    INT4,
+    INT8,
     KEY_ALL,
     ND,
     NH,
     NP,
     NPARAM,
+    NQ,
     NR,
+    NX,
     PAGES,
     PAYLOAD,
     PRIMITIVES,
+    RESIDE,
     SAID,
     SCALES,
+    SIZES,
+    TOKENS,
 )
 from fuzzkv.contract.policy import Policy
 
@@ -75,6 +85,34 @@ USUAL: Mapping[str, int] = {
     "scheme": 0,
 }
 """What an argument of a primitive is unless a policy in ordinary Python says otherwise: the careful choice."""
+
+
+_ANY = 1_000_000
+PLACES: Mapping[str, tuple[int, int]] = {
+    "p": (0, NP - 1),
+    "r": (0, NR - 1),
+    "x": (0, NX - 1),
+    "n": (0, PAGES),
+    "queue": (0, NQ - 1),
+    "tokens": (1, TOKENS),
+    "precision": (INT8, INT4),
+    "layout": (0, 3),
+    "adapter": (0, 3),
+    "scheme": (0, 3),
+    "covers": (0, KEY_ALL),
+    "parts": (0, ALL_PARTS),
+    "what": (0, PAYLOAD + SCALES + ENTRY),
+    "target": (CURRENT_ATTENTION, ANSWER),
+    "use": (RESIDE, DELETE),
+    "final": (0, _ANY),
+    "early": (0, _ANY),
+    "own_tail": (0, _ANY),
+    "lease": (0, _ANY),
+    "horizon": (0, _ANY),
+}
+"""Least and largest value of an argument of a primitive.  A rule in the vocabulary has to keep to them by itself."""
+FRAMES: Mapping[str, int] = {"unpin": NH}
+"""Of the primitives that take a frame: how many there are on its tier, if it isn't the device."""
 
 
 def does(*names: str, **changes: Any) -> tuple[Action, ...]:
@@ -222,18 +260,28 @@ class Cache:
 
         def acting(*arguments: SupportsIndex, **named: SupportsIndex) -> bool:
             numbers = [a.__index__() for a in arguments]
+            missing = False
             for word in act.__code__.co_varnames[3 + len(numbers) : act.__code__.co_argcount]:
-                numbers.append(named.pop(word, USUAL.get(word, -1)).__index__())
-            if named or len(numbers) + 3 != act.__code__.co_argcount or -1 in numbers:
-                wanted = ", ".join(act.__code__.co_varnames[3 : act.__code__.co_argcount])
-                raise TypeError(f"{name} takes ({wanted})")
+                missing = missing or not (word in named or word in USUAL)
+                numbers.append(named.pop(word, USUAL.get(word, 0)).__index__())
+            words = act.__code__.co_varnames[3 : act.__code__.co_argcount]
+            if named or missing or len(numbers) != len(words):
+                raise TypeError(f"{name} takes ({', '.join(words)})")
+            for word, number in zip(words, numbers, strict=True):
+                low, high = PLACES.get(word) or (0, FRAMES.get(name, ND) - 1)
+                if not low <= number <= high:
+                    raise ValueError(f"{name}: {word} is {number}, and can be {low} to {high}")
             return bool(act(self.state, True, self.slot, *numbers))
 
         return acting
 
     def at(self, column: str, place: int = 0) -> int:
-        """The number at a place of a column of the state (``contract.layout`` has their names)."""
-        return int(self.state[COLUMNS[column] + int(place)])
+        """The number at a place of a column of the state (``contract.layout`` has their names).  Raises
+        ``IndexError`` for a place that the column doesn't have.
+        """
+        if not 0 <= (i := int(place)) < SIZES[column]:
+            raise IndexError(f"{column} has places 0 to {SIZES[column] - 1}, not {i}")
+        return int(self.state[COLUMNS[column] + i])
 
     def parameter(self, name: str) -> int:
         """One of the policy's parameters."""

@@ -59,7 +59,7 @@ def finish(s: State, g: Bool, r: Int) -> None:
     guard(ok)
     on = and_(ok, get(s, R_LOSS, r) >= DEGENERATE, get(s, RUN_ON, r) > 0)
     add_if(s, on, RUN_ON, r, -1)
-    grow(s, on, r, TOKENS)
+    grow(s, on, r, TOKENS, True)
     ends = and_(ok, not_(on))
     close_session(s, ends, r)
     # It ends between two steps.

@@ -11,9 +11,9 @@ import sys
 from collections.abc import Iterable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from types import FunctionType
-from typing import Any, Final
+from typing import Any, Final, get_args
 
-from fuzzkv.contract.evidence import Manifest
+from fuzzkv.contract.evidence import Evidence, Manifest, Target
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import EXTRA
 from fuzzkv.contract.view import Custom
@@ -24,6 +24,8 @@ ENTRY_POINTS = "fuzzkv.policies"
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,199}")
 _INT64: Final = range(-(2**63), 2**63)
+_LONGEST: Final = 1_000_000
+"""Steps that the horizon of an evidence can have."""
 
 
 def builtin() -> dict[str, Policy]:
@@ -188,6 +190,8 @@ def _check_fields(name: str, policy: Policy) -> None:
         wrong = f"its version {_shown(fields['version'])} isn't a text of 1 to 60 characters"
     elif not fields["manifest"].kind:
         wrong = "its manifest names no kind"
+    elif evidence := _wrong_evidence(fields["manifest"].evidence):
+        wrong = evidence
     elif unknown:
         wrong = f"its workload names {_shown(unknown[0])}, which is none of {', '.join(EXTRA)}"
     elif not isinstance(fields["rule"], FunctionType):
@@ -207,6 +211,18 @@ def _check_fields(name: str, policy: Policy) -> None:
         raise UsageError(
             code="FKV005", value=repr(name), reason=wrong, cure="Declare parameters as {'name': 3}."
         )
+
+
+def _wrong_evidence(evidence: Any) -> str:
+    if not isinstance(evidence, Evidence):
+        return f"its evidence is a {type(evidence).__name__}, not an Evidence"
+    if evidence.target not in get_args(Target):
+        return f"its evidence has the target {_shown(evidence.target)}, which is none of {', '.join(get_args(Target))}"
+    if type(evidence.horizon) is not int or not 0 <= evidence.horizon <= _LONGEST:
+        return f"the horizon of its evidence is {_shown(evidence.horizon)}, not 0 to {_LONGEST} steps"
+    if type(evidence.confidence) is not int or not 0 <= evidence.confidence <= 1000:
+        return f"the confidence of its evidence is {_shown(evidence.confidence)}, not 0 to 1000 permille"
+    return ""
 
 
 def _shown(value: object) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from fuzzkv.acceptance import try_alone
+from fuzzkv.contract.evidence import Manifest
 from fuzzkv.contract.layout import COLUMNS, NPRIM, PRIMITIVES
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import ACT, Config
@@ -20,6 +21,7 @@ from fuzzkv.errors import UsageError
 from fuzzkv.machine.engine import BulkEngine
 from fuzzkv.machine.linker import write_out
 from fuzzkv.policies import registry
+from fuzzkv.policies.evict import EVICT
 from fuzzkv.policies.registry import builtin, installed, resolve, survey
 
 each_policy = pytest.mark.parametrize("name", ["evict", "offload", "quant"])
@@ -29,6 +31,11 @@ ACTS = {
     "quant": {"begin_store", "begin_load", "drop_host", "quantise", "promise", "withdraw"},
 }
 """What each policy must have done at least once over three thousand schedules."""
+
+
+def _claims(**changes: Any) -> Manifest:
+    """A manifest whose evidence says something else."""
+    return replace(EVICT.manifest, evidence=replace(EVICT.manifest.evidence, **changes))
 
 
 @each_policy
@@ -192,6 +199,9 @@ def test_a_broken_entry_point_breaks_nobody_else() -> None:
     [
         ({"manifest": {}}, "FKV004: .*its manifest is a dict"),
         ({"manifest": None}, "FKV004: .*its manifest is a NoneType"),
+        ({"manifest": _claims(horizon=-5)}, "FKV004: .*horizon of its evidence is -5"),
+        ({"manifest": _claims(confidence=99999)}, "FKV004: .*confidence"),
+        ({"manifest": _claims(target="luck")}, "FKV004: .*target 'luck'"),
         ({"name": "a b"}, "FKV004: .*its name 'a b' isn't a plain name"),
         ({"name": "a\n"}, "FKV004: .*its name"),
         ({"name": 3}, "FKV004: .*its name 3"),
