@@ -19,7 +19,7 @@ class HuntOptions:
     ``policies`` in the order given, as names or ``pkg.module:NAME``; ``max_examples`` schedules (None: the
     default budget of the hunt) and ``max_time`` seconds bound the search, not the confirmations;
     ``workers`` processes search, with covering arrays of ``strength`` 2 or 3; the search ends early once the
-    chance that its next schedule shows something new is below ``stop_risk`` with 95 % confidence;
+    estimated chance that its next schedule shows something new, with its sampling error, is below ``stop_risk``;
     ``contract`` ``enforce`` runs the policies through the contract; ``confirm`` replays what was found on a
     real engine on ``device``, for ``confirm_time`` seconds in all; cases go to ``corpus``, reports to
     ``report_dir``.

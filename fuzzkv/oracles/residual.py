@@ -2,8 +2,9 @@
 
 Good and Turing (Biometrika 40, 1953): of independent draws, the share of classes that were seen once estimates
 the chance that the next draw is of a class never seen.  Its upper limit here is the exact binomial one
-(Clopper and Pearson) for so many singletons among so many draws.  It speaks of the schedules that this search
-draws, not of all there are.
+(Clopper and Pearson) for so many singletons among so many draws: the estimate's sampling error, not a confidence
+bound on what is missing, because plans are stratified and a search may look at it many times.  It speaks of the
+schedules that this search draws, not of all there are.
 """
 
 from __future__ import annotations

@@ -248,7 +248,7 @@ def search_lines(event: ev.SearchDone) -> list[str]:
         f"{event.schedules:,} schedules{by}{ended}; {word} of levels {event.covered:,} of {event.combinations:,}; "
         f"{event.states:,} transitions between abstract states",
         f"residual risk: the next schedule shows a new kind of failure with probability {risk} "
-        f"(95 %: below {event.bound:.2g}; {event.singletons} of {event.classes} kinds were seen once)",
+        f"(estimated; {event.bound:.2g} with its sampling error; {event.singletons} of {event.classes} kinds were seen once)",
     ]
 
 
