@@ -1,15 +1,24 @@
-"""What shrinking leaves is minimal, and the same every time."""
+"""What shrinking leaves is minimal, and the same every time; the exact minimal case of every planted conflict, found
+blind and shrunk over events and policies (``python -m bench.minimal`` writes the file that these are compared with).
+"""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
+from bench.minimal import minimal
+from bench.targets import targets
 from fuzzkv.contract.schedule import TICK
 from fuzzkv.machine.engine import BulkEngine
 from fuzzkv.machine.tally import FoundClass
 from fuzzkv.shrink import cost, shrink
 from tests.found import KINDS, kind_of, schedule_of, search, shrinker
 
+KEPT = json.loads(Path("tests/quality/minimal.json").read_text())
+TARGETS = {target.name: target for target in targets()}
 LONGEST = {"S1": 20, "S2": 14, "S3": 24, "S7": 28}
 """Events that the shrunk schedule of a kind has at most."""
 
@@ -53,3 +62,18 @@ def test_the_same_schedule_shrinks_to_the_same_case(
     # And what is shrunk already stays as it is.
     if kind == "S2":
         assert shrink(engine, kind_of(classes[kind]), done[0]) == done
+
+
+def test_every_target_has_its_case() -> None:
+    assert set(KEPT) == set(TARGETS)
+    assert {t.kind for t in TARGETS.values()} == {"field", "design", "mutant"}
+    assert sum(t.kind == "field" for t in TARGETS.values()) == 13
+    assert sum(t.kind == "design" for t in TARGETS.values()) == 10
+    assert sum(t.kind == "mutant" for t in TARGETS.values()) == 18
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(TARGETS))
+def test_the_minimal_case_is_exactly_this(name: str) -> None:
+    found = minimal(name)
+    assert found == KEPT[name]
