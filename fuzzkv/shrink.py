@@ -39,7 +39,6 @@ from fuzzkv.strategies.schedules import LONGEST, as_choices, codes, schedules
 Events = tuple[Event, ...]
 OPENS = (ARRIVE, QUEUE)
 """Events in which a session of ``b`` pages begins."""
-Test = Callable[[Events], bool]
 
 
 def cost(events: Events) -> tuple[int, int, int, Events]:

@@ -13,6 +13,29 @@ RUNS_ON = 2
 """Pages by which the output of a queued session may run on after it has degenerated."""
 
 
+def new_page(s: State, g: Bool, p: Int) -> None:
+    """A page of a session begins: nothing is known of it, and nobody has said or done anything about it."""
+    guard(g)
+    put_if(s, g, OWNED, p, 1)
+    put_if(s, g, HOST, p, -1)
+    put_if(s, g, EVICTED, p, 0)
+    put_if(s, g, PAID, p, 0)
+    put_if(s, g, RELEVANT, p, 1)
+    put_if(s, g, ATT, p, 0)
+    put_if(s, g, LIFE, p, 0)
+    put_if(s, g, SEEN, p, 0)
+    put_if(s, g, LAST, p, get(s, NOW, 0))
+    put_if(s, g, GAP, p, 0)
+    put_if(s, g, HITS, p, 0)
+    put_if(s, g, TODO, p, 0)
+    put_if(s, g, CERT, p, 0)
+    put_if(s, g, TOUCHED, p, 0)
+    for k in each(NK):
+        put_if(s, g, QUOTE, k * NP + p, 0)
+        put_if(s, g, MARK, k * NP + p, 0)
+        put_if(s, g, DUE, k * NP + p, 0)
+
+
 def open_session(s: State, g: Bool, r: Int, n: Int, computed: Bool, primitive: int) -> None:
     """A session of ``n`` pages opens in a slot that has none: its context is computed, or it waits."""
     guard(g)
@@ -42,32 +65,16 @@ def open_session(s: State, g: Bool, r: Int, n: Int, computed: Bool, primitive: i
     for i in each(PAGES):
         p = r * PAGES + i
         mine = and_(g, i < n)
-        put_if(s, mine, OWNED, p, 1)
+        new_page(s, mine, p)
         put_if(s, mine, DEV, p, -1)
-        put_if(s, mine, HOST, p, -1)
-        put_if(s, mine, EVICTED, p, 0)
-        put_if(s, mine, PAID, p, 0)
-        put_if(s, mine, RELEVANT, p, 1)
-        put_if(s, mine, ATT, p, 0)
-        put_if(s, mine, LIFE, p, 0)
-        put_if(s, mine, SEEN, p, 0)
-        put_if(s, mine, LAST, p, get(s, NOW, 0))
-        put_if(s, mine, GAP, p, 0)
-        put_if(s, mine, HITS, p, 0)
         put_if(s, mine, P_BRANCH, p, 0)
         put_if(s, mine, P_LINEAGE, p, 0)
-        put_if(s, mine, CERT, p, 0)
         put_if(s, mine, WANT, p, tag + i)
         put_if(s, mine, TODO, p, ite(computed, 0, 1))
-        put_if(s, mine, TOUCHED, p, 0)
         # Checkpoints of other groups belong to the text.
         put_if(s, and_(mine, not_(same)), CKPT, p, 0)
         f = free_device_frame(s)
         take(s, and_(mine, computed), p, slot(f), tag + i, EXACT)
-        for k in each(NK):
-            put_if(s, mine, QUOTE, k * NP + p, 0)
-            put_if(s, mine, MARK, k * NP + p, 0)
-            put_if(s, mine, DUE, k * NP + p, 0)
     for f in each(NH):
         violate(s, and_(g, get(s, H_PAGE, f) == ORPHAN - r), I11, NOBODY, r * PAGES, primitive)
 
@@ -75,25 +82,8 @@ def open_session(s: State, g: Bool, r: Int, n: Int, computed: Bool, primitive: i
 def open_page(s: State, g: Bool, p: Int, frame: Int) -> None:
     """A session's text has grown over a page boundary: a new page is written into a free frame."""
     guard(g)
-    put_if(s, g, OWNED, p, 1)
-    put_if(s, g, HOST, p, -1)
-    put_if(s, g, EVICTED, p, 0)
-    put_if(s, g, PAID, p, 0)
-    put_if(s, g, RELEVANT, p, 1)
-    put_if(s, g, ATT, p, 0)
-    put_if(s, g, LIFE, p, 0)
-    put_if(s, g, SEEN, p, 0)
-    put_if(s, g, LAST, p, get(s, NOW, 0))
-    put_if(s, g, GAP, p, 0)
-    put_if(s, g, HITS, p, 0)
-    put_if(s, g, TODO, p, 0)
-    put_if(s, g, CERT, p, 0)
+    new_page(s, g, p)
     put_if(s, g, CKPT, p, 0)
-    put_if(s, g, TOUCHED, p, 0)
-    for k in each(NK):
-        put_if(s, g, QUOTE, k * NP + p, 0)
-        put_if(s, g, MARK, k * NP + p, 0)
-        put_if(s, g, DUE, k * NP + p, 0)
     take(s, g, p, frame, 0, EXACT)
 
 

@@ -38,8 +38,6 @@ UNIFORM, PCT, MUTATE = 0, 2, 5
 WAYS = 7
 WEIGHT, LOW_A, HIGH_A, LOW_B, HIGH_B, OWNER = range(6)
 """Columns of the table of events; the owner is 0 the environment, 1 a session, 2 a policy."""
-ACTORS = 8
-"""Most actors of a schedule: sessions, the environment and the policies."""
 RIM = 4
 WHEEL = RIM + 256
 """Size of a wheel, on which every kind of event has as many places as it weighs."""
