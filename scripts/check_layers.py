@@ -38,7 +38,7 @@ TOP = frozenset({"cli", "__main__", "report"})
 REPORT_MAY = frozenset({"events", "canonical", "corpus", "files", "contract"})
 
 LIBRARIES: dict[str, tuple[str, ...]] = {
-    "z3": ("solver", "machine.symbolic"),
+    "z3": ("solver", "machine.terms"),
     "torch": ("replay",),
     "vllm": ("replay",),
     "transformers": ("replay",),

@@ -18,7 +18,8 @@ from fuzzkv.machine.history import run_history
 from fuzzkv.machine.outcome import ending
 from fuzzkv.machine.readers import plain_apply, python_apply
 from fuzzkv.machine.start import first_state
-from fuzzkv.machine.symbolic import SymbolicState, and_, apply_event, get, not_, run_symbolic
+from fuzzkv.machine.symbolic import Reader, SymbolicState, run_symbolic
+from fuzzkv.machine.terms import Terms
 from fuzzkv.strategies.schedules import schedules
 from tests.broken import CONFIG, OPEN, A, drops_while_storing, policy
 
@@ -134,7 +135,7 @@ MUTANT = (policy("x", drops_while_storing),)
 def run_terms(state: SymbolicState, events: Sequence[tuple[Any, Any, Any]]) -> None:
     for e, (op, a, b) in enumerate(events):
         state.cells[EVENT] = e
-        apply_event(state, MUTANT, op, a, b, 1)
+        state.reader.apply(state, MUTANT, op, a, b, 1)
 
 
 def breaks(events: Sequence[Event], invariant: int) -> bool:
@@ -145,33 +146,37 @@ def breaks(events: Sequence[Event], invariant: int) -> bool:
 def test_a_number_that_is_not_known_is_solved_for() -> None:
     """How long must the pause between a store and the drop of its source be? The solver finds every
     answer."""
-    state = SymbolicState(first_state(CONFIG, MUTANT))
-    pause = state.unknown("pause", 1, 32)
+    state = SymbolicState(Reader(Terms()), first_state(CONFIG, MUTANT))
+    pause = state.algebra.unknown(1, 32, "pause")
     run_terms(state, (OPEN, A, (TICK, pause, 0), A))
     answers = set()
     goal = state.broken("I2")
     while (found := state.solve(goal)) is not None:
         answers.add(found["pause"])
-        goal = and_(goal, pause != found["pause"])
+        goal = state.algebra.and_(goal, pause != found["pause"])
     # The machine itself, asked one number at a time, says the same: a copy takes PAGE_COST ticks.
     assert answers == {n for n in range(1, 33) if breaks((OPEN, A, (TICK, n, 0), A), 2)} == {1, 2, 3}
 
 
 def test_a_page_that_is_not_known_is_solved_for() -> None:
     """Which page must a reader ask about, so that what the policy left of page 1 is read?"""
-    state = SymbolicState(first_state(CONFIG, MUTANT))
-    page = state.unknown("page", 0, 7)
+    state = SymbolicState(Reader(Terms()), first_state(CONFIG, MUTANT))
+    page = state.algebra.unknown(0, 7, "page")
     run_terms(state, (OPEN, A, A, (TICK, 8, 0), (STEP, 0, page)))
     assert state.solve(state.broken("I3")) == {"page": 1}
-    assert state.solve(and_(state.broken("I3"), page != 1)) is None
+    assert state.solve(state.algebra.and_(state.broken("I3"), page != 1)) is None
 
 
 @pytest.mark.slow
 def test_what_happens_may_be_unknown() -> None:
     """Code, session or slot, and page of an event as terms: each model of them runs to the same cells."""
     before = (OPEN, A)
-    state = SymbolicState(first_state(CONFIG, MUTANT))
-    op, a, b = state.unknown("op", 0, 7), state.unknown("a", 0, 1), state.unknown("b", 0, 7)
+    state = SymbolicState(Reader(Terms()), first_state(CONFIG, MUTANT))
+    op, a, b = (
+        state.algebra.unknown(0, 7, "op"),
+        state.algebra.unknown(0, 1, "a"),
+        state.algebra.unknown(0, 7, "b"),
+    )
     run_terms(state, (*before, (op, a, b)))
     for event in (
         (STEP, 0, 2),
@@ -184,24 +189,24 @@ def test_what_happens_may_be_unknown() -> None:
         (LATE, 1, 0),
     ):
         end = run_symbolic(Schedule(("x",), (*before, event)), MUTANT, 1, CONFIG)
-        chosen = and_(op == event[0], a == event[1], b == event[2])
+        chosen = state.algebra.and_(op == event[0], a == event[1], b == event[2])
         assert state.solve(chosen) == dict(zip(("op", "a", "b"), event, strict=True))
-        equal = and_(*(cell == number for cell, number in zip(state.cells, end, strict=True)))
-        assert state.solve(and_(chosen, not_(equal))) is None
+        equal = state.algebra.and_(*(cell == number for cell, number in zip(state.cells, end, strict=True)))
+        assert state.solve(state.algebra.and_(chosen, state.algebra.not_(equal))) is None
 
 
 def test_a_mask_may_be_unknown() -> None:
-    state = SymbolicState(first_state(CONFIG, MUTANT))
-    mask = state.unknown("mask", 0, 1)
+    state = SymbolicState(Reader(Terms()), first_state(CONFIG, MUTANT))
+    mask = state.algebra.unknown(0, 1, "mask")
     for e, (op, a, b) in enumerate((OPEN, A, A)):
         state.cells[EVENT] = e
-        apply_event(state, MUTANT, op, a, b, mask)
+        state.reader.apply(state, MUTANT, op, a, b, mask)
     assert state.solve(state.broken("I2")) == {"mask": 1}
 
 
 def test_under_a_condition_nothing_else_changes() -> None:
-    state = SymbolicState(first_state(CONFIG, MUTANT))
-    sure, maybe = list(state.cells), state.unknown("maybe", 0, 1)
+    state = SymbolicState(Reader(Terms()), first_state(CONFIG, MUTANT))
+    sure, maybe = list(state.cells), state.algebra.unknown(0, 1, "maybe")
     with state.under(False):
         run_terms(state, (OPEN,))
     assert state.cells == sure
@@ -211,6 +216,6 @@ def test_under_a_condition_nothing_else_changes() -> None:
 
 
 def test_an_index_outside_its_column_is_an_error(defaults: tuple[Policy, ...]) -> None:
-    state = SymbolicState(first_state(Config(), defaults))
+    state = SymbolicState(Reader(Terms()), first_state(Config(), defaults))
     with pytest.raises(IndexError, match="place 16 of a column of 16"):
-        get(state, COLUMNS["DEV"], 16)
+        state.reader.get(state, COLUMNS["DEV"], 16)
