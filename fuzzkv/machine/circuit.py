@@ -8,11 +8,22 @@ thirty times as much to build from Python, and the schedules here take millions.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 TRUE, FALSE = 1, -1
 Literal = int
+
+_INPUT, _AND, _XOR, _CHOICE = range(4)
+_CLAUSES = (
+    "",
+    "-{0} {1} 0\n-{0} {2} 0\n{0} {4} {5} 0\n",
+    "-{0} {1} {2} 0\n-{0} {4} {5} 0\n{0} {4} {2} 0\n{0} {1} {5} 0\n",
+    "{4} {5} {0} 0\n{4} {2} -{0} 0\n{1} {6} {0} 0\n{1} {3} -{0} 0\n{5} {6} {0} 0\n{2} {3} -{0} 0\n",
+)
+"""By kind of gate: its clauses, of the gate (0), its inputs (1 to 3) and their negations (4 to 6)."""
+_COUNT = (0, 3, 4, 6)
 
 
 class Truth:
@@ -81,27 +92,39 @@ class Word:
 class Circuit:
     """Gates and what they are made of; the algebra of ``machine.symbolic`` over bits.
 
-    ``always`` are literals, and disjunctions of literals, that hold in every solution.
+    ``always`` are literals that hold in every solution.
     """
 
     def __init__(self) -> None:
-        self.gates: list[tuple[tuple[int, ...], ...]] = [(), ((TRUE,),)]
-        self.inputs: list[tuple[int, ...]] = [(), ()]
-        self.always: list[tuple[Literal, ...]] = []
-        self._known: dict[tuple[int, ...], Literal] = {}
-        self._given = {TRUE}
+        self.always: list[Literal] = [TRUE]
+        self._kinds = bytearray(2)
+        self._inputs = tuple(array("q", (0, 0)) for _ in range(3))
+        self._known: dict[int, Literal] = {}
+        self._given = bytearray(2)
+
+    def __len__(self) -> int:
+        """How many gates there are."""
+        return len(self._kinds) - 1
 
     # Gates.
 
     def free(self) -> Literal:
         """A gate that may be true or false."""
-        self.gates.append(())
-        self.inputs.append(())
-        return len(self.gates) - 1
+        return self._new(_INPUT, 0, 0, 0)
 
-    def _made(self, key: tuple[int, ...]) -> Literal:
-        self._known[key] = len(self.gates)
-        return len(self.gates)
+    def _new(self, kind: int, a: Literal, b: Literal, c: Literal) -> Literal:
+        self._kinds.append(kind)
+        for column, value in zip(self._inputs, (a, b, c), strict=True):
+            column.append(value)
+        return len(self._kinds) - 1
+
+    def _gate(self, kind: int, a: Literal, b: Literal, c: Literal = 0) -> Literal:
+        # One number as the key takes a third of what a tuple of four does.
+        key = (((a << 32) + b << 32) + c << 2) + kind
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._new(kind, a, b, c)
+        return found
 
     def both(self, a: Literal, b: Literal) -> Literal:
         """``a`` and ``b``."""
@@ -115,13 +138,7 @@ class Circuit:
             return a
         if a > b:
             a, b = b, a
-        key = (a, b)
-        found = self._known.get(key)
-        if found is None:
-            found = self._made(key)
-            self.gates.append(((-found, a), (-found, b), (found, -a, -b)))
-            self.inputs.append(key)
-        return found
+        return self._gate(_AND, a, b)
 
     def xor(self, a: Literal, b: Literal) -> Literal:
         """Whether just one of two holds."""
@@ -133,13 +150,7 @@ class Circuit:
             return FALSE if a == b else TRUE
         sign = 1 if (a < 0) == (b < 0) else -1
         a, b = sorted((abs(a), abs(b)))
-        key = (a, b, 0)
-        found = self._known.get(key)
-        if found is None:
-            found = self._made(key)
-            self.gates.append(((-found, a, b), (-found, -a, -b), (found, -a, b), (found, a, -b)))
-            self.inputs.append((a, b))
-        return found * sign
+        return self._gate(_XOR, a, b) * sign
 
     def choice(self, g: Literal, yes: Literal, no: Literal) -> Literal:
         """``yes`` where ``g`` holds, else ``no``."""
@@ -162,22 +173,7 @@ class Circuit:
         sign = 1
         if yes < 0:
             yes, no, sign = -yes, -no, -1
-        key = (g, yes, no, 1)
-        found = self._known.get(key)
-        if found is None:
-            found = self._made(key)
-            self.gates.append(
-                (
-                    (-g, -yes, found),
-                    (-g, yes, -found),
-                    (g, -no, found),
-                    (g, no, -found),
-                    (-yes, -no, found),
-                    (yes, no, -found),
-                )
-            )
-            self.inputs.append((g, yes, no))
-        return found * sign
+        return self._gate(_CHOICE, g, yes, no) * sign
 
     # Numbers and truths.
 
@@ -321,20 +317,26 @@ class Circuit:
         """From now on this holds in every solution."""
         literal = self.literal(term)
         if literal != TRUE:
-            self.always.append((literal,))
+            self.always.append(literal)
 
-    def clauses(self, roots: Iterable[Literal]) -> list[tuple[Literal, ...]]:
-        """The clauses of all gates that ``roots`` depend on and that weren't given out before."""
-        found: list[tuple[Literal, ...]] = []
+    def clauses(self, roots: Iterable[Literal]) -> tuple[int, str]:
+        """The clauses, in DIMACS, of all gates that ``roots`` depend on and that weren't given out before; and how many."""
+        self._given.extend(bytes(len(self._kinds) - len(self._given)))
+        found: list[str] = []
+        count = 0
         todo = [abs(root) for root in roots]
         while todo:
             gate = todo.pop()
-            if gate in self._given:
+            if self._given[gate]:
                 continue
-            self._given.add(gate)
-            found.extend(self.gates[gate])
-            todo.extend(abs(x) for x in self.inputs[gate] if abs(x) not in self._given)
-        return found
+            self._given[gate] = 1
+            kind = self._kinds[gate]
+            if kind != _INPUT:
+                a, b, c = (column[gate] for column in self._inputs)
+                found.append(_CLAUSES[kind].format(gate, a, b, c, -a, -b, -c))
+                count += _COUNT[kind]
+                todo += (abs(a), abs(b), abs(c)) if kind == _CHOICE else (abs(a), abs(b))
+        return count, "".join(found)
 
 
 def _extended(bits: Sequence[Literal], size: int) -> list[Literal]:

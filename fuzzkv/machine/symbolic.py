@@ -55,8 +55,8 @@ _OF_SESSION = (ARRIVE, STEP, FADE, FINISH, QUEUE, TEXT, GROW, VERIFY, ABORT, PAU
 class Reader:
     """The text over an algebra and within a window.
 
-    Columns in ``left_out`` are never written: for those that only report.  ``writes`` collects the conditions of what
-    was written since it was last cleared.
+    Columns in ``left_out`` are never written: for those that only report.  ``writes`` collects when something was written,
+    since it was last cleared.
     """
 
     def __init__(
@@ -148,10 +148,17 @@ class Reader:
             s.cells[cell] = self.algebra.ite(self.algebra.and_(g, here), more, s.cells[cell])
 
     def apply(
-        self, s: SymbolicState, policies: Sequence[Policy], op: Number, a: Number, b: Number, mask: Number
+        self,
+        s: SymbolicState,
+        policies: Sequence[Policy],
+        op: Number,
+        a: Number,
+        b: Number,
+        mask: Number,
+        codes: Sequence[int] = tuple(range(len(BOUNDS))),
     ) -> None:
         """One event.  ``op``, ``a``, ``b`` and ``mask`` are ints or terms within the bounds of
-        ``contract.schedule``.
+        ``contract.schedule``; ``op`` is one of ``codes``.
         """
 
         def of_session(text: Callable[..., None]) -> None:
@@ -176,7 +183,7 @@ class Reader:
             else:
                 text(s, a, b)
 
-        s.choose(op, {code: (lambda code=code: happen(code)) for code in range(len(BOUNDS))})  # type: ignore[misc]
+        s.choose(op, {code: (lambda code=code: happen(code)) for code in codes})  # type: ignore[misc]
 
 
 class SymbolicState:
@@ -214,14 +221,16 @@ class SymbolicState:
             choices.get(value, lambda: None)()
             return
         before, ends = list(self.cells), []
+        outside, wrote = self.reader.writes, []
         for choice, act in choices.items():
             here = self.algebra.known(value == choice)
             if here is False:
                 continue
-            self.cells = list(before)
+            self.cells, self.reader.writes = list(before), []
             act()
             ends.append((here, self.cells))
-        self.cells = before
+            wrote.append(self.algebra.and_(here, self.algebra.or_(*self.reader.writes)))
+        self.cells, self.reader.writes = before, [*outside, *wrote]
         for i, old in enumerate(before):
             merged = old
             for condition, end in ends:

@@ -1,0 +1,208 @@
+"""A policy set unrolled: the state after a number of events that aren't known yet, as one circuit.
+
+Only schedules in normal form are unrolled; every other one has a shorter one, or one as short, that comes to the same:
+
+- every event changes something (or it could be left out), but for what only reports;
+- no idle time follows another, unless one alone would be longer than there is;
+- a page that fades does so at once after the step (or the arrival) before it, and pages that fade together do so in
+  order: nothing but a step looks at that; only where no rule of the set looks at it either;
+- a session opens first, or what may come before that: time that passes in front of it is ``delayed`` and asked apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from fuzzkv.contract.invariants import INVARIANTS
+from fuzzkv.contract.layout import COLUMNS, PRIMITIVES
+from fuzzkv.contract.policy import Policy
+from fuzzkv.contract.schedule import (
+    ABORT,
+    ACT,
+    ARRIVE,
+    BOUNDS,
+    FADE,
+    FINISH,
+    GROW,
+    OPS,
+    PAUSE,
+    QUEUE,
+    STEP,
+    TEXT,
+    TICK,
+    VERIFY,
+    Config,
+    Event,
+)
+from fuzzkv.machine.circuit import Circuit
+from fuzzkv.machine.columns import columns_of
+from fuzzkv.machine.start import first_state
+from fuzzkv.machine.symbolic import Reader, SymbolicState, Truth
+from fuzzkv.machine.window import Window
+
+Target = tuple[str, str | None, str]
+"""What is looked for: an invariant, who breaks it first (``None``: nobody) and with which primitive."""
+
+_REPORTS = ("STEPS", "LAT_MAX", "LAT_SUM", "FREED", "REMOTE", "DEMAND", "GOAL", "REFUSED", "ACTED", "TOUCHED")
+_SESSIONS = (ARRIVE, STEP, FADE, FINISH, QUEUE, TEXT, GROW, VERIFY, ABORT, PAUSE)
+_PAGES = (STEP, FADE, ABORT)
+_OPENS = (ARRIVE, QUEUE)
+_CAUSES = {invariant.id: invariant.implied_by for invariant in INVARIANTS}
+
+
+class Unrolling:
+    """The states of one set, event by event, in a window of the machine.
+
+    ``codes`` are the kinds of events.  ``arms`` are the masks of smaller sets that are run beside under the same
+    events; ``delayed`` starts with time that passes.  ``states[mask]`` is the state of an arm, ``events`` what isn't known.
+    """
+
+    def __init__(
+        self,
+        policies: Sequence[Policy],
+        config: Config,
+        window: Window,
+        codes: Sequence[int],
+        *,
+        arms: Sequence[int] = (),
+        delayed: bool = False,
+        enforce: bool = False,
+    ) -> None:
+        self.policies, self.window, self.codes = tuple(policies), window, tuple(codes)
+        self.names = tuple(policy.name for policy in policies)
+        self.delayed = delayed
+        self.circuit = Circuit()
+        self.reader = Reader(self.circuit, window, _REPORTS)
+        self.full = (1 << len(policies)) - 1
+        first = first_state(config, policies, enforce=enforce)
+        self.states = {mask: SymbolicState(self.reader, first) for mask in (self.full, *arms)}
+        self.events: list[tuple[Any, Any, Any]] = []
+        looked, _ = columns_of([policy.rule for policy in policies if not policy.free])
+        self._fades_apart = "RELEVANT" not in looked
+
+    @property
+    def state(self) -> SymbolicState:
+        """The state of the whole set."""
+        return self.states[self.full]
+
+    def extend(self) -> None:
+        """One event more."""
+        op, a, b = self._drawn()
+        for mask, state in self.states.items():
+            state.cells[COLUMNS["EVENT"]] = len(self.events)
+            self.reader.writes = []
+            self.reader.apply(state, self.policies, op, a, b, mask, self.codes)
+            if mask == self.full:
+                self.circuit.require(self.circuit.or_(*self.reader.writes))
+        self.events.append((op, a, b))
+
+    def _drawn(self) -> tuple[Any, Any, Any]:
+        c = self.circuit
+        number = len(self.events)
+        opening = int(self.delayed)
+        if number < opening:
+            return TICK, c.unknown(*BOUNDS[TICK][:2]), 0
+        codes = self.codes
+        if number == opening:
+            codes = tuple(op for op in codes if op in _OPENS or op > QUEUE)
+        limits = {op: self._bounds(op) for op in codes}
+        op: Any = codes[0]
+        if len(codes) > 1:
+            op = c.unknown(min(codes), max(codes))
+            c.require(c.or_(*[op == code for code in codes]))
+        a = c.unknown(min(x[0] for x in limits.values()), max(x[1] for x in limits.values()))
+        b = c.unknown(min(x[2] for x in limits.values()), max(x[3] for x in limits.values()))
+        for code, (low_a, high_a, low_b, high_b) in limits.items():
+            within = c.and_(a >= low_a, a <= high_a, b >= low_b, b <= high_b)
+            c.require(c.or_(c.not_(op == code), within))
+        if number > opening:
+            self._normal(op, a, b)
+        return op, a, b
+
+    def _bounds(self, op: int) -> tuple[int, int, int, int]:
+        low_a, high_a, low_b, high_b = BOUNDS[op]
+        if op == ACT:
+            high_a = len(self.policies) - 1
+        if op in _SESSIONS:
+            high_a = min(high_a, self.window.requests - 1)
+        if op in _OPENS:
+            high_b = min(high_b, self.window.pages)
+        if op in _PAGES:
+            high_b = min(high_b, self.window.pages - 1)
+        return low_a, high_a, low_b, high_b
+
+    def _normal(self, op: Any, a: Any, b: Any) -> None:
+        c, cells = self.circuit, self.state.cells
+        before, a_before, b_before = self.events[-1]
+        c.require(c.not_(c.and_(op == TICK, before == TICK, a_before < BOUNDS[TICK][1])))
+        if FADE in self.codes:
+            pages = [
+                c.and_(
+                    a == r,
+                    b == i,
+                    cells[COLUMNS["RELEVANT"] + r * self.window.pages + i] == 1,
+                )
+                for r in range(self.window.requests)
+                for i in range(self.window.pages)
+            ]
+            fades = op == FADE
+            c.require(c.or_(c.not_(fades), *pages))
+            if self._fades_apart:
+                ordered = c.or_(a_before < a, c.and_(a_before == a, b_before < b))
+                at_once = [before == code for code in self.codes if code not in (TICK, ACT, FADE)]
+                c.require(c.or_(c.not_(fades), *at_once, c.and_(before == FADE, ordered)))
+
+    def broken(self, invariant: str, mask: int | None = None) -> Truth:
+        """Whether an invariant is broken by now, for the set or for an arm."""
+        return self.states[self.full if mask is None else mask].broken(invariant)
+
+    def clean(self, mask: int) -> Truth:
+        """Whether nothing is broken in an arm."""
+        c = self.circuit
+        return c.not_(c.or_(*[self.broken(invariant.id, mask) for invariant in INVARIANTS]))
+
+    def own(self, invariant: str) -> Truth:
+        """Whether an invariant is broken, and not as a consequence of another violation."""
+        c = self.circuit
+        found = self.broken(invariant)
+        if found is False:
+            return False
+        follows = []
+        for cause in _CAUSES[invariant]:
+            other = self.broken(cause)
+            if other is False:
+                continue
+            stamp, mine = self._of("V_STAMP", cause), self._of("V_STAMP", invariant)
+            earlier = (stamp < mine) if int(cause[1:]) > int(invariant[1:]) else (stamp <= mine)
+            here = cause == "I2" or self._of("V_PAGE", cause) == self._of("V_PAGE", invariant)
+            follows.append(c.and_(other, earlier, here))
+        return c.and_(found, c.not_(c.or_(*follows)))
+
+    def shows(self, target: Target) -> Truth:
+        """Whether a target is broken, and not as a consequence."""
+        invariant, actor, primitive = target
+        who = -1 if actor is None else self.names.index(actor)
+        return self.circuit.and_(
+            self.own(invariant),
+            self._of("V_ACTOR", invariant) == who,
+            self._of("V_PRIM", invariant) == PRIMITIVES.index(primitive),
+        )
+
+    def _of(self, column: str, invariant: str) -> Any:
+        return self.state.cells[COLUMNS[column] + int(invariant[1:])]
+
+    def target(self, invariant: str, value: Any) -> Target:
+        """Who broke an invariant with what; ``value`` reads a number of an answer."""
+        actor = value(self._of("V_ACTOR", invariant))
+        primitive = PRIMITIVES[value(self._of("V_PRIM", invariant))]
+        return invariant, None if actor < 0 else self.names[actor], primitive
+
+    def schedule(self, value: Any) -> tuple[Event, ...]:
+        """The events of an answer."""
+        return tuple((value(op), value(a), value(b)) for op, a, b in self.events)
+
+
+def names_of(codes: Sequence[int]) -> Iterator[str]:
+    """The names of kinds of events."""
+    return (OPS[code] for code in codes)
