@@ -96,11 +96,10 @@ class Circuit:
     """
 
     def __init__(self) -> None:
-        self.always: list[Literal] = [TRUE]
+        self.always: list[Literal] = []
         self._kinds = bytearray(2)
         self._inputs = tuple(array("q", (0, 0)) for _ in range(3))
         self._known: dict[int, Literal] = {}
-        self._given = bytearray(2)
 
     def __len__(self) -> int:
         """How many gates there are."""
@@ -320,16 +319,17 @@ class Circuit:
             self.always.append(literal)
 
     def clauses(self, roots: Iterable[Literal]) -> tuple[int, str]:
-        """The clauses, in DIMACS, of all gates that ``roots`` depend on and that weren't given out before; and how many."""
-        self._given.extend(bytes(len(self._kinds) - len(self._given)))
-        found: list[str] = []
-        count = 0
+        """The clauses, in DIMACS, of all gates that ``roots`` depend on; and how many they are."""
+        given = bytearray(len(self._kinds))
+        given[TRUE] = 1
+        found = [f"{TRUE} 0\n"]
+        count = 1
         todo = [abs(root) for root in roots]
         while todo:
             gate = todo.pop()
-            if self._given[gate]:
+            if given[gate]:
                 continue
-            self._given[gate] = 1
+            given[gate] = 1
             kind = self._kinds[gate]
             if kind != _INPUT:
                 a, b, c = (column[gate] for column in self._inputs)

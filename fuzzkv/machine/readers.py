@@ -86,6 +86,13 @@ def begin(policies: Sequence[Policy], mask: int) -> None:
             policy.rule.fresh()
 
 
+def text_digest(policies: Sequence[Policy]) -> str:
+    """All that a run of some policies depends on, as 16 hex digits: a hash of the contract's text with their rules."""
+    rules = [(policy.rule, policy.free) for policy in policies]
+    text = module_source(rules, trace=False) + "".join(map(rule_digest, policies))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
 def rule_digest(policy: Policy) -> str:
     """What the policy does, as 16 hex digits: a hash of its rule with everything that it calls, written out."""
     if policy.free:

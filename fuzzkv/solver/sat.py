@@ -1,44 +1,32 @@
-"""A circuit before Z3: clauses go in as gates are made, questions are asked under assumptions."""
+"""A circuit before Z3: one question in DIMACS to a process of its own, which takes a fifth of the memory of terms in this
+one, and can be ended.
+"""
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
-import z3
-
+from fuzzkv.errors import EnvironmentFailure
 from fuzzkv.machine.circuit import FALSE, TRUE, Circuit, Literal, Truth, Word
 
+MEMORY = 5000
+"""Megabytes that one question may take; with more its answer is that it isn't known."""
 
-class Sat:
-    """Z3's incremental solver of finite domains over one circuit.
 
-    ``seconds`` bounds each question.  What the circuit requires holds in every answer.
-    """
+class Model:
+    """Numbers for what isn't known that answer a question."""
 
-    def __init__(self, circuit: Circuit) -> None:
-        self.circuit = circuit
-        self.clauses = 0
-        self._solver = z3.SolverFor("QF_FD")
-        self._required = 0
-        self._model: Any = None
+    def __init__(self, circuit: Circuit, true: set[int]) -> None:
+        self._circuit, self._true = circuit, true
 
-    def check(self, *assumed: Any, seconds: float | None = None) -> bool | None:
-        """Whether all that is assumed can hold together; ``None`` if that wasn't known in time."""
-        literals = [self.circuit.literal(truth) for truth in assumed]
-        self._load(literals)
-        if FALSE in literals:
-            return False
-        self._solver.set("timeout", 4_294_967_295 if seconds is None else max(1, int(1000 * seconds)))
-        answer = self._solver.check(*[_named(literal) for literal in literals if literal != TRUE])
-        self._model = self._solver.model() if answer == z3.sat else None
-        return None if answer == z3.unknown else bool(answer == z3.sat)
-
-    def watch(self, *numbers: Any) -> None:
-        """Numbers that will be asked for in answers: what they are made of has to be known before."""
-        self._load([bit for number in numbers for bit in self.circuit.bits(number)])
-
-    def value(self, number: Any) -> int:
-        """A number in the last answer, if it was watched."""
+    def __call__(self, number: Any) -> int:
+        """A number in this answer; what it is made of must have been a part of the question."""
         if isinstance(number, Truth):
             return int(self._holds(number.literal))
         if not isinstance(number, Word):
@@ -49,21 +37,82 @@ class Sat:
     def _holds(self, literal: Literal) -> bool:
         if literal in (TRUE, FALSE):
             return literal == TRUE
-        found = z3.is_true(self._model.eval(_named(abs(literal))))
-        return found if literal > 0 else not found
-
-    def _load(self, roots: list[Literal]) -> None:
-        new = self.circuit.always[self._required :]
-        self._required += len(new)
-        count, text = self.circuit.clauses([*roots, *new])
-        text += "".join(f"{literal} 0\n" for literal in new)
-        count += len(new)
-        self.clauses += count
-        if count:
-            # Reading clauses as text is what is fast from Python; variable n is the constant of that number.
-            self._solver.from_string(f"p cnf {len(self.circuit)} {count}\n{text}")
+        return (abs(literal) in self._true) == (literal > 0)
 
 
-def _named(literal: Literal) -> Any:
-    name = z3.Bool(abs(literal))
-    return name if literal > 0 else z3.Not(name)
+class Question:
+    """Whether some truths of a circuit can hold together, with all that it requires; ``watched`` numbers can be asked for in
+    the answer.
+
+    ``clauses`` is the size of the question.  The question runs from ``start`` on; ``answer`` waits for it.
+    """
+
+    def __init__(self, circuit: Circuit, *truths: Any, watched: tuple[Any, ...] = ()) -> None:
+        self._circuit = circuit
+        self._process: subprocess.Popen[bytes] | None = None
+        self._told: Any = None
+        holds = [*circuit.always, *(circuit.literal(truth) for truth in truths)]
+        self._trivial = FALSE in holds
+        bits = [bit for number in watched for bit in circuit.bits(number)]
+        self.clauses, self._text = (0, "") if self._trivial else circuit.clauses([*holds, *bits])
+        self.clauses += len(holds)
+        self._text += "".join(f"{literal} 0\n" for literal in holds)
+
+    def start(self, seconds: float) -> None:
+        """Ask.  Raises ``EnvironmentFailure`` (FKV062) where Z3's program is missing."""
+        if self._trivial:
+            return
+        options = ["-dimacs", "-in", f"-T:{max(1, round(seconds))}", f"-memory:{MEMORY}"]
+        # Files, for pipes would have to be filled and emptied while Z3 works.
+        self._told = TemporaryFile()  # noqa: SIM115 (it is read when the process has ended)
+        with TemporaryFile() as file:
+            file.write(f"p cnf {len(self._circuit)} {self.clauses}\n{self._text}".encode())
+            self._text = ""
+            file.seek(0)
+            self._process = subprocess.Popen(
+                [_program(), *options], stdin=file, stdout=self._told, stderr=subprocess.DEVNULL
+            )
+
+    def answer(self) -> Model | bool | None:
+        """A model if the answer is yes, ``False`` if it is no, ``None`` if it wasn't known in time."""
+        if self._trivial:
+            return False
+        assert self._process is not None
+        try:
+            self._process.wait()
+        except BaseException:
+            self.cancel()
+            raise
+        with self._told as file:
+            file.seek(0)
+            told = file.read()
+        if b"s UNSATISFIABLE" in told:
+            return False
+        if b"s SATISFIABLE" not in told:
+            return None
+        words = told.partition(b"s SATISFIABLE")[2].split()
+        return Model(self._circuit, {int(word) for word in words if word.isdigit()})
+
+    @property
+    def running(self) -> bool:
+        """Whether it is still being answered."""
+        return self._process is not None and self._process.poll() is None
+
+    def cancel(self) -> None:
+        """Ask no more."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+
+
+def _program() -> str:
+    beside = Path(sys.executable).parent / ("z3.exe" if os.name == "nt" else "z3")
+    found = str(beside) if beside.exists() else shutil.which("z3")
+    if found is None:
+        raise EnvironmentFailure(
+            code="FKV062",
+            value="z3",
+            reason="the program of the package z3-solver isn't there",
+            cure="Run 'pip install z3-solver' in this environment.",
+        )
+    return found

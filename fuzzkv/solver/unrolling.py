@@ -11,7 +11,7 @@ Only schedules in normal form are unrolled; every other one has a shorter one, o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fuzzkv.contract.invariants import INVARIANTS
@@ -25,7 +25,6 @@ from fuzzkv.contract.schedule import (
     FADE,
     FINISH,
     GROW,
-    OPS,
     PAUSE,
     QUEUE,
     STEP,
@@ -192,17 +191,21 @@ class Unrolling:
     def _of(self, column: str, invariant: str) -> Any:
         return self.state.cells[COLUMNS[column] + int(invariant[1:])]
 
-    def target(self, invariant: str, value: Any) -> Target:
-        """Who broke an invariant with what; ``value`` reads a number of an answer."""
-        actor = value(self._of("V_ACTOR", invariant))
-        primitive = PRIMITIVES[value(self._of("V_PRIM", invariant))]
-        return invariant, None if actor < 0 else self.names[actor], primitive
+    def new(self, known: Sequence[Target]) -> Truth:
+        """Whether some invariant is broken in a way that isn't known, and not as a consequence."""
+        c = self.circuit
+        found = []
+        for invariant in INVARIANTS:
+            seen = [c.not_(self.shows(target)) for target in known if target[0] == invariant.id]
+            found.append(c.and_(self.own(invariant.id), *seen))
+        return c.or_(*found)
 
-    def schedule(self, value: Any) -> tuple[Event, ...]:
-        """The events of an answer."""
+    @property
+    def numbers(self) -> tuple[Any, ...]:
+        """All that isn't known of the events."""
+        return tuple(number for event in self.events for number in event)
+
+    def schedule(self, value: Callable[[Any], int]) -> tuple[Event, ...]:
+        """The events of an answer, which ``value`` reads."""
         return tuple((value(op), value(a), value(b)) for op, a, b in self.events)
 
-
-def names_of(codes: Sequence[int]) -> Iterator[str]:
-    """The names of kinds of events."""
-    return (OPS[code] for code in codes)

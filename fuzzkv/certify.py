@@ -1,0 +1,150 @@
+"""Certificates: the solver's word that no schedule of a case's class has fewer events, and that no smaller set shows it.
+
+The space is the whole machine of the case's configuration (two sessions of up to eight pages, all its frames and copies,
+every kind of event that its policies meet), after a look into the part of it that the case uses, where shorter schedules
+are found sooner.  What isn't decided in time is said, with how far it came.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fuzzkv.casebook import Recipe, read_case
+from fuzzkv.contract.layout import PAGES
+from fuzzkv.contract.policy import Policy
+from fuzzkv.contract.schedule import ARRIVE, BOUNDS, FADE, QUEUE, STEP, Event
+from fuzzkv.machine.plans import enabled
+from fuzzkv.machine.readers import text_digest
+from fuzzkv.machine.window import Window
+from fuzzkv.oracles.verdict import subsets
+from fuzzkv.solver.asking import Space
+from fuzzkv.solver.shortest import absent, shortest
+from fuzzkv.solver.unrolling import Target
+
+Events = tuple[Event, ...]
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What came of it: the shortest schedule known, whether that is certified, and in words why or why not."""
+
+    events: Events
+    certified: bool
+    reason: str
+    window: Window
+    text: str
+    spurious: int
+    seconds: float
+
+    def as_json(self) -> dict[str, Any]:
+        """The certificate as a case keeps it: what was proved about which text, in which window; no times."""
+        return {
+            "events": len(self.events),
+            "verdict": "certified" if self.certified else "open",
+            "reason": self.reason,
+            "text": self.text,
+            "window": vars(self.window) | {},
+        }
+
+
+def whole(recipe: Recipe) -> Window:
+    """The window that leaves nothing of the case's machine out."""
+    config = recipe.config
+    return Window(
+        device=config.device_frames, host=max(1, config.host_frames), policies=len(recipe.policies)
+    )
+
+
+def used(recipe: Recipe) -> Window:
+    """The window on what the case's schedule uses."""
+    opened = [b for op, _, b in recipe.schedule.events if op in (ARRIVE, QUEUE)]
+    sessions = {a for op, a, _ in recipe.schedule.events if op in (ARRIVE, QUEUE, STEP, FADE)}
+    requests = max(sessions, default=0) + 1
+    pages = min(PAGES, max(opened, default=1))
+    return Window(
+        requests=requests,
+        pages=pages,
+        device=recipe.config.device_frames,
+        host=max(1, recipe.config.host_frames),
+        policies=len(recipe.policies),
+    )
+
+
+def judge_of(recipe: Recipe, target: Target) -> Callable[[Events], Events | None]:
+    """What the machine says of a schedule that the solver found."""
+
+    def judge(events: Events) -> Events | None:
+        other = Recipe(recipe.schedule.with_events(events), recipe.policies, recipe.config)
+        for finding in other.conflicts():
+            kind = finding.kind
+            if (kind.invariant, kind.actor, kind.primitive) == target and not finding.consequence:
+                short = events[: finding.violation.event + 1]
+                cut = Recipe(recipe.schedule.with_events(short), recipe.policies, recipe.config)
+                return short if cut.conflicts() else events
+        return None
+
+    return judge
+
+
+def certify(
+    case: Mapping[str, Any], policies: Sequence[Policy] = (), *, seconds: float, tell: Tell | None = None
+) -> Certificate:
+    """Certify a case, in so much time.  Raises as ``read_case`` does, and ``EnvironmentFailure`` (FKV062)."""
+    began = time.monotonic()
+    recipe = read_case(case, allowed={policy.name: policy for policy in policies})
+    events, text = recipe.schedule.events, text_digest(recipe.policies)
+    target = (case["class"]["invariant"], case["class"]["actor"] or None, case["class"]["action"])
+    everything = whole(recipe)
+
+    def came_to(certified: bool, reason: str, window: Window, spurious: int = 0) -> Certificate:
+        return Certificate(events, certified, reason, window, text, spurious, time.monotonic() - began)
+
+    def say(where: str) -> Callable[[int, bool], None]:
+        def line(depth: int, delayed: bool) -> None:
+            if tell is not None:
+                tell(f"{depth} events{' behind an idle time' if delayed else ''}, {where}")
+
+        return line
+
+    def left() -> float:
+        return max(0.0, seconds - (time.monotonic() - began))
+
+    if any(policy.free for policy in recipe.policies):
+        return came_to(False, "a policy in ordinary Python can't be read by the solver", everything)
+    codes = tuple(sorted(enabled(recipe.policies)))
+    space = Space(policies=recipe.policies, config=recipe.config, window=everything, codes=codes)
+    spurious = 0
+    for window in dict.fromkeys((used(recipe), everything)):
+        here = Space(policies=recipe.policies, config=recipe.config, window=window, codes=codes)
+        where = f"{window.requests} x {window.pages} pages"
+        found = shortest(here, target, events, judge_of(recipe, target), seconds=left(), tell=say(where))
+        events, spurious = found.events, spurious + found.spurious
+        if not found.proved:
+            reason = f"no answer in time about fewer than {len(events)} events in {where}"
+            return came_to(False, reason, window, spurious)
+    for mask in subsets(space_mask := (1 << len(recipe.policies)) - 1):
+        smaller = tuple(policy for k, policy in enumerate(recipe.policies) if mask >> k & 1)
+        names = [policy.name for policy in smaller]
+        if not smaller or (target[1] is not None and target[1] not in names) or mask == space_mask:
+            continue
+        part = Space(
+            policies=smaller,
+            config=recipe.config,
+            window=Window(device=everything.device, host=everything.host, policies=len(smaller)),
+            codes=codes,
+        )
+        answer = absent(part, target, len(events), seconds=left(), tell=say(f"{'+'.join(names)} alone"))
+        if answer is not True:
+            what = "no answer in time whether" if answer is None else "it is not so that only the whole set,"
+            return came_to(
+                False, f"{what} {'+'.join(names)} alone shows it in {len(events)} events", everything, spurious
+            )
+    reason = (
+        f"no schedule of fewer than {len(events)} events shows the class, and no smaller set in that many: "
+        f"{BOUNDS[ARRIVE][1] + 1} sessions of up to {PAGES} pages, all frames and copies, every kind of event"
+    )
+    return came_to(True, reason, everything, spurious)

@@ -1,0 +1,79 @@
+"""One question about a policy set: is there a schedule of so many events that breaks an invariant in this way?
+
+Broken stays broken, and any schedule can go on, so "no" for a number of events is "no" for every smaller one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from fuzzkv.contract.policy import Policy
+from fuzzkv.contract.schedule import Config, Event
+from fuzzkv.machine.window import Window
+from fuzzkv.solver.sat import Model, Question
+from fuzzkv.solver.unrolling import Target, Unrolling
+
+
+@dataclass(frozen=True, kw_only=True)
+class Space:
+    """The schedules that are asked about: of which policies, on which machine, in which window, of which kinds of events.
+
+    ``arms`` are masks of smaller sets in which nothing may break under the same schedule.
+    """
+
+    policies: tuple[Policy, ...]
+    config: Config
+    window: Window
+    codes: tuple[int, ...]
+    arms: tuple[int, ...] = ()
+    enforce: bool = False
+
+    def beside(self, arms: Sequence[int]) -> Space:
+        """The same with these smaller sets run beside."""
+        return replace(self, arms=tuple(sorted({*self.arms, *arms})))
+
+
+class Asked:
+    """A question that is being answered.
+
+    Is there a schedule of ``depth`` events that shows ``target`` (or, without one, anything that isn't among ``known``)?
+    ``delayed``: one that begins with time that passes.  Takes at most ``seconds``.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        depth: int,
+        *,
+        seconds: float,
+        target: Target | None = None,
+        known: Sequence[Target] = (),
+        delayed: bool = False,
+    ) -> None:
+        self.space, self.depth = space, depth
+        self._unrolling = unrolling = Unrolling(
+            space.policies,
+            space.config,
+            space.window,
+            space.codes,
+            arms=space.arms,
+            delayed=delayed,
+            enforce=space.enforce,
+        )
+        for _ in range(depth):
+            unrolling.extend()
+        wanted = unrolling.new(known) if target is None else unrolling.shows(target)
+        clean = [unrolling.clean(mask) for mask in space.arms]
+        self._question = Question(unrolling.circuit, wanted, *clean, watched=unrolling.numbers)
+        self.gates, self.clauses = len(unrolling.circuit), self._question.clauses
+        self._question.start(seconds)
+
+    def answer(self) -> tuple[Event, ...] | bool | None:
+        """The schedule, ``False`` if there is none, ``None`` if that wasn't known in time; waits for it."""
+        found = self._question.answer()
+        return self._unrolling.schedule(found) if isinstance(found, Model) else found
+
+    def cancel(self) -> None:
+        """Ask no more."""
+        self._question.cancel()
