@@ -30,12 +30,12 @@ def refusals(recipe: Recipe, *, from_event: int = 0) -> list[tuple[int, str]]:
     state = first_state(recipe.config, recipe.policies)
     apply = python_apply(recipe.policies)
     mask = (1 << len(recipe.policies)) - 1
-    base = COLUMNS["REFUSED"]
+    base, enforced = COLUMNS["REFUSED"], COLUMNS["ENFORCE"]
     found = []
     begin(recipe.policies, mask)
     for e, (op, a, b) in enumerate(recipe.schedule.events):
         state[COLUMNS["EVENT"]] = e
-        state[COLUMNS["ENFORCE"]] = int(e >= from_event)
+        state[enforced : enforced + len(CLAUSES)] = [int(e >= from_event)] * len(CLAUSES)
         before = state[base : base + len(CLAUSES)]
         apply(state, op, a, b, mask)
         found += [(e, clause) for i, clause in enumerate(CLAUSES) if state[base + i] > before[i]]
