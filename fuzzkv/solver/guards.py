@@ -1,0 +1,217 @@
+"""The weakest guard: which condition on facts that a policy could be shown keeps its act from breaking an invariant.
+
+Asked over all states of a small window, not only those of one schedule: a state is bad if the act runs in it and breaks the
+invariant, good if it runs and doesn't.  A set of facts is enough if no bad state looks like a good one; the smallest such
+set is found by counterexample (two states that look alike name the facts in which they differ), and the guard is true where
+its facts don't look like a bad state.  So it refuses nothing that is harmless.  Where no set of facts is enough, guards that
+refuse some harmless acts too are given instead, and called that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+from typing import Any
+
+from fuzzkv.contract.layout import COLUMNS
+from fuzzkv.contract.policy import Policy
+from fuzzkv.contract.schedule import Config
+from fuzzkv.contract.shown import FACTS, MEASURES, look
+from fuzzkv.machine.circuit import Circuit, Literal
+from fuzzkv.solver.literals import Literals
+from fuzzkv.solver.normal import Cube, shortest
+from fuzzkv.solver.states import HELD, any_state
+
+FEW = 5
+"""Facts that a guard has at most."""
+_BY_NAME = {text.__name__: text for text in (*FACTS, *MEASURES)}
+
+
+@dataclass(frozen=True)
+class Act:
+    """What a policy does: the slot, the text of the primitive, and what it says after the page; and the event of a reader
+    that follows (its code), if it is that by which the invariant is broken.
+    """
+
+    slot: int
+    primitive: Callable[..., Any]
+    more: tuple[int, ...]
+    then: int | None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One thing that a guard asks: that a fact holds or doesn't, or that a sum, the act included, stays below a bound or
+    doesn't.
+    """
+
+    name: str
+    holds: bool
+    bound: int | None = None
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A condition on an act: one of ``ways`` holds, each of them in all that it asks; without ways it's never met.
+
+    ``weakest``: it refuses nothing that is harmless.
+    """
+
+    act: Act
+    ways: tuple[tuple[Asked, ...], ...]
+    weakest: bool
+
+    def permits(self, primitive: Callable[..., Any], s: Sequence[int], k: int, p: int, *more: int) -> bool:
+        """Whether a state of numbers meets it for an act of policy ``k`` on page ``p``."""
+        x, after = more[0] if more else 0, list(s)
+        if any(asked.bound is not None for way in self.ways for asked in way):
+            primitive(after, True, k, p, *more)
+
+        def meets(asked: Asked) -> bool:
+            text = _BY_NAME[asked.name]
+            if asked.bound is None:
+                return bool(look(text, text, s, k, p, x)) == asked.holds
+            return bool(look(text, text, after, k, p, x) < asked.bound) == asked.holds
+
+        return any(all(map(meets, way)) for way in self.ways)
+
+
+def guards(policies: Sequence[Policy], config: Config, act: Act, invariant: str) -> list[Guard]:
+    """Guards of an act, the weakest first; none if it breaks nothing in the window, or no fact keeps it from that.
+
+    There is more than one only if none is the weakest there could be: then the first is any of the others, joined.
+    """
+    moment = _Moment(policies, config, act, invariant)
+    if moment.look((moment.bad,)) is None:
+        return []
+    found = moment.enough()
+    if found is not None:
+        ways = shortest(*moment.sorted_cubes(found))
+        asked = [moment.asked[i] for i in found]
+        kept = [
+            tuple(
+                Asked(name, value, bound)
+                for (name, bound), value in zip(asked, way, strict=True)
+                if value is not None
+            )
+            for way in ways
+        ]
+        return [Guard(act, tuple(kept), True)]
+    safe = moment.safe()
+    joined = [tuple((one,) for one in safe)] if len(safe) > 1 else []
+    return [Guard(act, ways, False) for ways in (*joined, *(((one,),) for one in safe))]
+
+
+class _Moment:
+    """An act in any state of the window: its facts as literals, and where it is bad or good."""
+
+    def __init__(self, policies: Sequence[Policy], config: Config, act: Act, invariant: str) -> None:
+        circuit = Circuit()
+        state = any_state(circuit, policies, config, invariant)
+        reader, k, x = state.reader, act.slot, act.more[0] if act.more else 0
+        self.solver = Literals(circuit)
+        facts = {text.__name__: look(reader.text(text), text, state, k, 0, x) for text in FACTS}
+        state.cells[COLUMNS["V_COUNT"] + int(invariant[1:])] = 0
+
+        def broken_then() -> Any:
+            if act.then is None:
+                return state.broken(invariant)
+            before, found = list(state.cells), []
+            for focus in range(HELD):
+                state.cells = list(before)
+                reader.apply(state, policies, act.then, 0, focus, (1 << len(policies)) - 1)
+                found.append(state.broken(invariant))
+            state.cells = before
+            return circuit.or_(*found)
+
+        already = broken_then()
+        ran = reader.text(act.primitive)(state, True, k, 0, *act.more)
+        numbers = {text.__name__: look(reader.text(text), text, state, k, 0, x) for text in MEASURES}
+        broken = broken_then()
+        self.bad = circuit.literal(circuit.and_(ran, broken, circuit.not_(already)))
+        self.good = circuit.literal(circuit.and_(ran, circuit.not_(broken)))
+        self.asked: list[tuple[str, int | None]] = []
+        self.literals: list[Literal] = []
+        for name, value in facts.items():
+            if circuit.is_term(value):
+                self.asked.append((name, None))
+                self.literals.append(circuit.literal(value))
+        for name, number in numbers.items():
+            bound = self._least(circuit, number)
+            if bound is not None:
+                self.asked.append((name, bound))
+                self.literals.append(circuit.literal(number < bound))
+
+    def look(self, assumed: Sequence[Literal]) -> frozenset[int] | None:
+        """Which facts hold in some state in which these literals do."""
+        held = self.solver.holds(assumed, self.literals)
+        return None if held is None else frozenset(i for i, x in enumerate(self.literals) if x in held)
+
+    def _least(self, circuit: Circuit, number: Any) -> int | None:
+        """The least value that a measure has in a bad state, if it is ever less in a good one."""
+        if not circuit.is_term(number):
+            return None
+        low, high = 0, 1 << len(number.bits)
+        while low < high:
+            middle = (low + high) // 2
+            if self.solver.holds((self.bad, circuit.literal(number <= middle))) is None:
+                low = middle + 1
+            else:
+                high = middle
+        return low if self.solver.holds((self.good, circuit.literal(number < low))) is not None else None
+
+    def _cubes(self, chosen: Sequence[int]) -> Iterator[tuple[Cube, list[Literal]]]:
+        for values in product((True, False), repeat=len(chosen)):
+            yield (
+                values,
+                [self.literals[i] if v else -self.literals[i] for i, v in zip(chosen, values, strict=True)],
+            )
+
+    def _alike(self, chosen: Sequence[int]) -> frozenset[int] | None:
+        """The facts in which some bad state differs from a good one that looks the same by the chosen ones."""
+        for _, cube in self._cubes(chosen):
+            bad = self.look((self.bad, *cube))
+            good = None if bad is None else self.look((self.good, *cube))
+            if bad is not None and good is not None:
+                return bad ^ good
+        return None
+
+    def enough(self) -> tuple[int, ...] | None:
+        """The smallest set of facts by which bad states differ from good ones."""
+        apart: list[frozenset[int]] = []
+        for size in range(FEW + 1):
+            for chosen in combinations(range(len(self.literals)), size):
+                if any(differ.isdisjoint(chosen) for differ in apart):
+                    continue
+                differ = self._alike(chosen)
+                if differ is None:
+                    return chosen
+                if not differ:
+                    return None
+                apart.append(differ)
+        return None
+
+    def safe(self) -> list[Asked]:
+        """What alone keeps the act from being bad, and lets something pass that the others of this list don't."""
+        alone = [
+            x for literal in self.literals for x in (literal, -literal) if self.look((self.bad, x)) is None
+        ]
+        for x in reversed(list(alone)):
+            if self.look((self.good, x, *(-other for other in alone if other != x))) is None:
+                alone.remove(x)
+        return [
+            Asked(name, x == literal, bound)
+            for x in alone
+            for literal, (name, bound) in zip(self.literals, self.asked, strict=True)
+            if literal in (x, -x)
+        ]
+
+    def sorted_cubes(self, chosen: Sequence[int]) -> tuple[set[Cube], set[Cube]]:
+        """The ways in which the chosen facts may look: in which the act is harmless, and in which it never runs."""
+        harmless: set[Cube] = set()
+        idle: set[Cube] = set()
+        for values, cube in self._cubes(chosen):
+            if self.look((self.bad, *cube)) is None:
+                (idle if self.look((self.good, *cube)) is None else harmless).add(values)
+        return harmless, idle
