@@ -12,10 +12,11 @@ from typing import Any
 from fuzzkv.casebook import Recipe
 from fuzzkv.contract.layout import ACTIONS, COLUMNS, NINV
 from fuzzkv.contract.schedule import ACT, BOUNDS, EXTRA, OPS, STEP, TICK, Event
+from fuzzkv.contract.view import DOES
 from fuzzkv.machine.outcome import Violation
-from fuzzkv.machine.readers import python_apply
+from fuzzkv.machine.readers import begin, python_apply
 from fuzzkv.machine.start import first_state
-from fuzzkv.machine.taps import Tap, tapped_apply, texts_of_acts
+from fuzzkv.machine.taps import Tap, tapped_apply
 from fuzzkv.solver.guards import Act, Guard, guards
 
 AROUND = 2_000
@@ -28,11 +29,10 @@ _MET = ("I1", "I12", "I14")
 
 @dataclass(frozen=True)
 class Blamed:
-    """The act without which an invariant isn't broken: at which event, by which primitive, on which page."""
+    """The act without which an invariant isn't broken: at which event, by which primitive."""
 
     event: int
     primitive: str
-    page: int
     act: Act
 
 
@@ -55,6 +55,7 @@ class Tried:
 
 def _run(recipe: Recipe, apply: Callable[..., None], events: Sequence[Event]) -> list[int]:
     state = first_state(recipe.config, recipe.policies)
+    begin(recipe.policies, (1 << len(recipe.policies)) - 1)
     for e, (op, a, b) in enumerate(events):
         state[COLUMNS["EVENT"]] = e
         apply(state, op, a, b, (1 << len(recipe.policies)) - 1)
@@ -77,9 +78,9 @@ def _way(state: Sequence[int], invariant: str) -> tuple[int, int] | None:
 
 def blame(recipe: Recipe, violation: Violation) -> Blamed | None:
     """The act that breaks the invariant; if a reader meets the breach or a copy ends in it, the last act without which that
-    doesn't happen.  ``None`` if there is no single one, or it isn't about a page.
+    doesn't happen.  ``None`` if there is no single one, or it is one of a rule in free Python.
     """
-    events, invariant, texts = recipe.schedule.events, violation.invariant, texts_of_acts()
+    events, invariant = recipe.schedule.events, violation.invariant
     heard: list[tuple[str, int, int, tuple[int, ...], bool]] = []
     refused = -1
 
@@ -91,11 +92,9 @@ def blame(recipe: Recipe, violation: Violation) -> Blamed | None:
             heard[number] = (name, s[COLUMNS["EVENT"]], k, what, _broke(s, invariant) > before)
         return result
 
-    def blamed(number: int, then: int | None) -> Blamed | None:
+    def blamed(number: int, then: int | None) -> Blamed:
         name, event, k, what, _ = acts[number]
-        if "p" not in texts[name].__code__.co_varnames[:4]:
-            return None
-        return Blamed(event, name, what[0], Act(k, texts[name], what[1:], then))
+        return Blamed(event, name, Act(k, DOES[name], what, then))
 
     apply = tapped_apply(recipe.policies, tap)
     _run(recipe, apply, events)
@@ -115,10 +114,9 @@ def blame(recipe: Recipe, violation: Violation) -> Blamed | None:
 
 def guarded(guard: Guard, slots: Sequence[int], primitives: Sequence[str]) -> Tap:
     """A tap that lets these policies use these primitives only where the guard permits."""
-    texts = texts_of_acts()
 
     def tap(name: str, s: Any, k: int, what: tuple[int, ...], act: Callable[[bool], Any]) -> Any:
-        return act(name not in primitives or k not in slots or guard.permits(texts[name], s, k, *what))
+        return act(name not in primitives or k not in slots or guard.permits(DOES[name], s, k, *what))
 
     return tap
 
@@ -188,11 +186,9 @@ def proposed(recipe: Recipe, violation: Violation, tries: int = AROUND) -> tuple
     the case's way; if none does, the one with which the fewest do.  If there is no guard, the reason why, in words.
     """
     invariant = violation.invariant
-    if any(policy.free for policy in recipe.policies):
-        return "a rule in ordinary Python can't be read by the solver"
     found = blame(recipe, violation)
     if found is None:
-        return "no single act on a page is to blame that the solver could ask about"
+        return "no single act is to blame that the solver could ask about"
     everyone = tuple(range(len(recipe.policies)))
     best: Tried | None = None
     trial = None
@@ -213,8 +209,7 @@ def proposed(recipe: Recipe, violation: Violation, tries: int = AROUND) -> tuple
 
 def _holds_for_copies(recipe: Recipe, act: Act, invariant: str, guard: Guard) -> bool:
     """Whether the solver finds the same guard for every way to take the link."""
-    texts = texts_of_acts()
-    others = [replace(act, primitive=texts[name]) for name in COPIES if texts[name] is not act.primitive]
+    others = [replace(act, primitive=DOES[name]) for name in COPIES if DOES[name] is not act.primitive]
     return all(
         guard.ways in [found.ways for found in guards(recipe.policies, recipe.config, other, invariant)]
         for other in others

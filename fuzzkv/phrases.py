@@ -31,8 +31,17 @@ DO: Mapping[str, str] = {
     "forget_scale": "keep the host copy of a page without its scales",
     "certify": "certify a page as low",
     "spend": "act on the certificate of a page",
+    "report": "report that it serves the first pages of a session",
+    "resume": "resume a session",
+    "rewind": "rewind a session",
+    "trim": "crop a session",
+    "preempt": "preempt a session",
+    "admit": "admit a session",
+    "end_round": "end its round",
+    "run_ahead": "launch a step ahead",
+    "dequeue": "claim a frame",
 }
-"""Acts on a page, after "should"."""
+"""Acts, after "should"."""
 
 SHOWN: Mapping[str, tuple[str, str]] = {
     "quoted": ("somebody quotes it", "nobody quotes it"),
@@ -68,6 +77,20 @@ SHOWN: Mapping[str, tuple[str, str]] = {
     "complete_page": ("it is full of tokens", "it isn't full of tokens"),
     "settled": ("it holds accepted tokens only", "it holds tokens that aren't accepted yet"),
     "written_off": ("it was declared evicted", "it wasn't declared evicted"),
+    "entry_own": (
+        "its index entry names the bytes that its reader expects",
+        "its index entry names other bytes than its reader expects",
+    ),
+    "entry_full": (
+        "the copy that its index entry names is complete",
+        "the copy that its index entry names isn't complete",
+    ),
+    "entry_on_device": ("its index entry names a device frame", "its index entry names the external store"),
+    "entry_coming": ("a copy is on its way to its index entry", "no copy is on its way to its index entry"),
+    "unwrapped": ("its ring hasn't wrapped", "its ring has wrapped"),
+    "stands": ("every group has its state at that boundary", "some group lacks its state at that boundary"),
+    "without_hole": ("each of these pages can be served", "one of these pages can't be served"),
+    "filed_there": ("the frame is filed in that queue", "the frame isn't filed in that queue"),
     "all_resident": (
         "no page has to be brought back from the host",
         "some page has to be brought back from the host",

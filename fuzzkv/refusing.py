@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 
 from fuzzkv.casebook import Recipe
 from fuzzkv.contract.layout import CLAUSES, COLUMNS
@@ -10,16 +11,16 @@ from fuzzkv.contract.schedule import ACT, OPS
 from fuzzkv.machine.outcome import Violation
 from fuzzkv.machine.readers import begin, python_apply
 from fuzzkv.machine.start import first_state
-from fuzzkv.solver.cores import refusing
+from fuzzkv.solver.cores import Refusing, refusing
 from fuzzkv.wording import CLAUSE
 
+TRIED = 2
+"""Clauses of a set that is tried by running it."""
 
-def refusals(
-    recipe: Recipe, *, from_event: int = 0, clauses: Sequence[str] = CLAUSES
-) -> list[tuple[int, str]]:
-    """What some clauses of the contract refuse in a run of the whole set: (event, clause), enforced from ``from_event``
-    on.
-    """
+
+def _run(
+    recipe: Recipe, clauses: Sequence[str], from_event: int = 0
+) -> tuple[list[int], list[tuple[int, str]]]:
     state = first_state(recipe.config, recipe.policies)
     apply = python_apply(recipe.policies)
     mask = (1 << len(recipe.policies)) - 1
@@ -33,7 +34,26 @@ def refusals(
         before = state[base : base + len(CLAUSES)]
         apply(state, op, a, b, mask)
         found += [(e, clause) for i, clause in enumerate(CLAUSES) if state[base + i] > before[i]]
-    return found
+    return state, found
+
+
+def refusals(
+    recipe: Recipe, *, from_event: int = 0, clauses: Sequence[str] = CLAUSES
+) -> list[tuple[int, str]]:
+    """What some clauses of the contract refuse in a run of the whole set: (event, clause), enforced from ``from_event``
+    on.
+    """
+    return _run(recipe, clauses, from_event)[1]
+
+
+def _by_running(recipe: Recipe, invariant: str) -> Refusing:
+    """The same where the solver can't read a rule: sets of up to ``TRIED`` clauses, each run on its own."""
+    count = COLUMNS["V_COUNT"] + int(invariant[1:])
+    for size in range(1, TRIED + 1):
+        sets = [chosen for chosen in combinations(CLAUSES, size) if not _run(recipe, chosen)[0][count]]
+        if sets:
+            return Refusing(tuple(sets), False)
+    return Refusing((), False)
 
 
 def refused(recipe: Recipe, violation: Violation) -> list[str]:
@@ -41,8 +61,11 @@ def refused(recipe: Recipe, violation: Violation) -> list[str]:
     whole = recipe.histories(enforce=True)[(1 << len(recipe.policies)) - 1].outcome.violations
     left = [found.invariant for found in whole]
     if any(policy.free for policy in recipe.policies):
-        return _whole(recipe, violation, left)
-    answer = refusing(recipe.schedule, recipe.policies, recipe.config, violation.invariant)
+        answer = _by_running(recipe, violation.invariant)
+    else:
+        answer = refusing(recipe.schedule, recipe.policies, recipe.config, violation.invariant)
+    if not answer.sets and violation.invariant not in left:
+        return [f"The contract as a whole would have refused it; no set of up to {TRIED} clauses does."]
     if not answer.sets:
         after = f"; under the whole of it this schedule still breaks {' and '.join(left)}" if left else ""
         return [f"No clause of the contract refuses this case: the contract doesn't cover it{after}."]
@@ -55,11 +78,13 @@ def refused(recipe: Recipe, violation: Violation) -> list[str]:
     ]
     for clauses in answer.sets:
         found = refusals(recipe, clauses=clauses)
+        if many and size > 1:
+            lines.append(f"  {' and '.join(map(repr, clauses))}:")
         for clause in clauses:
             at = next((event for event, name in found if name == clause), None)
             lines.append(f"  '{clause}', {_where(recipe, at)}: {CLAUSE[clause]}.")
     if not answer.whatever:
-        lines.append("That holds while no other clause is enforced.")
+        lines.append("That was seen while no other clause is enforced.")
     lines.append(
         f"Under the whole contract this schedule still breaks {' and '.join(left)}."
         if left
@@ -73,16 +98,3 @@ def _where(recipe: Recipe, event: int | None) -> str:
         return "which bites only once another clause has changed what happens"
     op, a, _ = recipe.schedule.events[event]
     return f"which first refuses {recipe.schedule.policies[a] if op == ACT else OPS[op]} at event {event}"
-
-
-def _whole(recipe: Recipe, violation: Violation, left: Sequence[str]) -> list[str]:
-    found = refusals(recipe)
-    if violation.invariant in left or not found:
-        return [
-            "The contract as a whole doesn't keep this schedule from breaking it: the contract doesn't cover it."
-        ]
-    return [
-        "The contract as a whole would have refused it; which clauses are enough isn't decided, because the solver "
-        "can't read a rule in ordinary Python. It refuses:",
-        *(f"  '{clause}', {_where(recipe, event)}: {CLAUSE[clause]}." for event, clause in found[:6]),
-    ]

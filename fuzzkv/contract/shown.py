@@ -1,13 +1,13 @@
 """What a policy could be shown before it acts: facts about one page, and sums that several policies share.
 
-A guard is a condition over these.  A text takes, by name, the state ``s``, the slot ``k`` of the policy that would act,
-the page ``p`` and what the act says besides (``x``: for good or not, a precision, a use, a layout).
+A guard is a condition over these.  A text takes, by name, the state ``s``, the slot ``k`` of the policy that would act, and
+what the act says: its page ``p`` or session ``r``, and the rest.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fuzzkv.contract.facts import (
@@ -26,8 +26,12 @@ from fuzzkv.contract.facts import (
     settled,
     slot,
 )
+from fuzzkv.contract.groups import kept_boundary
+from fuzzkv.contract.identity import key_of
+from fuzzkv.contract.index import served
+from fuzzkv.contract.transfers import entry_of, spilled_into
 from fuzzkv.contract.vocabulary import *
-from fuzzkv.contract.warrants import covers
+from fuzzkv.contract.warrants import covers as warrants
 
 
 def device_in_flight(s: State, p: Int) -> Bool:
@@ -45,9 +49,9 @@ def seen_lately(s: State, k: Int, p: Int) -> Bool:
     return get(s, LIFE, p) - get(s, SEEN, p) <= get(s, MF_HORIZON, k)
 
 
-def warranted(s: State, p: Int, x: Int) -> Bool:
+def warranted(s: State, p: Int, use: Int) -> Bool:
     """The target of the page's certificate covers the use."""
-    return covers(get(s, CERT, p), x)
+    return warrants(get(s, CERT, p), use)
 
 
 def lasts(s: State, p: Int) -> Bool:
@@ -55,9 +59,9 @@ def lasts(s: State, p: Int) -> Bool:
     return get(s, LIFE, p) - get(s, CERT_AT, p) <= get(s, CERT_FOR, p)
 
 
-def same_layout(s: State, x: Int) -> Bool:
+def same_layout(s: State, layout: Int) -> Bool:
     """The pool has the layout in which the act would write."""
-    return get(s, LAYOUT, 0) == x
+    return get(s, LAYOUT, 0) == layout
 
 
 def own_scales(s: State, p: Int) -> Bool:
@@ -69,6 +73,49 @@ def own_scales(s: State, p: Int) -> Bool:
 def written_off(s: State, p: Int) -> Bool:
     """The page was declared evicted: no reader expects it."""
     return get(s, EVICTED, p) == 1
+
+
+def entry_full(s: State, p: Int, covers: Int) -> Bool:
+    """The copy that the index entry of the page names is complete."""
+    return get(s, X_FULL, slot(entry_of(s, key_of(get(s, WANT, p), covers)))) == 1
+
+
+def entry_on_device(s: State, p: Int, covers: Int) -> Bool:
+    """The index entry of the page names a device frame."""
+    return get(s, X_TIER, slot(entry_of(s, key_of(get(s, WANT, p), covers)))) == ON_DEVICE
+
+
+def entry_coming(s: State, p: Int, covers: Int) -> Bool:
+    """A copy is in flight to where the index entry of the page points."""
+    return spilled_into(s, slot(entry_of(s, key_of(get(s, WANT, p), covers))))
+
+
+def entry_own(s: State, p: Int, covers: Int) -> Bool:
+    """The index entry of the page names the bytes that its reader expects."""
+    return get(s, X_TAG, slot(entry_of(s, key_of(get(s, WANT, p), covers)))) == get(s, WANT, p)
+
+
+def unwrapped(s: State, r: Int) -> Bool:
+    """The session's window isn't in a ring, or not yet past its end."""
+    return or_(get(s, RING, r) == 0, get(s, RING_OFF, r) <= WINDOW)
+
+
+def stands(s: State, r: Int, n: Int) -> Bool:
+    """Every group of the session has its state at the boundary after ``n`` pages."""
+    return or_(get(s, GROUP, r) == 0, kept_boundary(s, r, n) == n)
+
+
+def without_hole(s: State, r: Int, n: Int) -> Bool:
+    """Each of the session's first ``n`` pages can be served."""
+    hole = 0
+    for i in each(PAGES):
+        hole = ite(and_(i < n, not_(served(s, r * PAGES + i))), 1, hole)
+    return hole == 0
+
+
+def filed_there(s: State, frame: Int, queue: Int) -> Bool:
+    """The frame is filed in the queue from which it is claimed."""
+    return get(s, D_QUEUE, frame) == queue + 1
 
 
 def all_resident(s: State) -> Bool:
@@ -108,6 +155,14 @@ FACTS: tuple[Callable[..., Bool], ...] = (
     complete_page,
     settled,
     written_off,
+    entry_own,
+    entry_full,
+    entry_on_device,
+    entry_coming,
+    unwrapped,
+    stands,
+    without_hole,
+    filed_there,
     all_resident,
 )
 """Texts of facts that hold or don't; of two guards of one size that with earlier facts is taken."""
@@ -115,7 +170,15 @@ MEASURES: tuple[Callable[..., Int], ...] = (link_queue, losses)
 """Texts of sums of which a guard may ask that they stay below a bound, the act included."""
 
 
-def look(text: Callable[..., Any], of: Callable[..., Any], s: State, k: Int, p: Int, x: Int) -> Any:
-    """Ask a fact or a measure of a state; ``text`` is the one that is run, with the parameters of ``of``."""
-    known = {"s": s, "g": True, "k": k, "p": p, "x": x}
-    return text(*(known[name] for name in inspect.signature(of).parameters))
+def said(primitive: Callable[..., Any], s: Any, k: Any, what: Sequence[Any]) -> dict[str, Any]:
+    """What may be looked at before an act, by name: the state, the slot and what the act says after it."""
+    names = list(inspect.signature(primitive).parameters)[3:]
+    return {"s": s, "g": True, "k": k, **dict(zip(names, what, strict=True))}
+
+
+def look(text: Callable[..., Any], of: Callable[..., Any], known: Mapping[str, Any]) -> Any:
+    """Ask a fact or a measure; ``text`` is the one that is run, with the parameters of ``of``.  ``None`` if the act doesn't
+    say what it is about.
+    """
+    names = inspect.signature(of).parameters
+    return text(*(known[name] for name in names)) if all(name in known for name in names) else None

@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
-from fuzzkv.contract import (
-    accounting,
-    admission,
-    generation,
-    groups,
-    index,
-    primitives,
-    renewal,
-    rewind,
-    scales,
-    transfers,
-    warrants,
-)
-from fuzzkv.contract.layout import PRIMITIVES
 from fuzzkv.contract.policy import Policy
+from fuzzkv.contract.view import DOES
 from fuzzkv.machine.linker import unique_name
 from fuzzkv.machine.readers import fresh_module
 
@@ -29,22 +14,6 @@ Tap = Callable[[str, Any, int, tuple[int, ...], Callable[[bool], Any]], Any]
 """``tap(primitive, state, slot, what, act)``: ``act(True)`` lets the act happen, ``act(False)`` doesn't; what the tap
 returns is what the rule hears.
 """
-_ROOMS = (
-    *(accounting, admission, generation, groups, index, primitives),
-    *(renewal, rewind, scales, transfers, warrants),
-)
-
-
-@cache
-def texts_of_acts() -> dict[str, Callable[..., Any]]:
-    """The texts of the primitives that policies call (``text(s, g, k, ...)``), by name."""
-    found = {}
-    for room in _ROOMS:
-        for name in PRIMITIVES:
-            text = getattr(room, name, None)
-            if text is not None and list(inspect.signature(text).parameters)[:3] == ["s", "g", "k"]:
-                found[name] = text
-    return found
 
 
 def tapped_apply(policies: Sequence[Policy], tap: Tap) -> Callable[..., None]:
@@ -62,7 +31,7 @@ def tapped_apply(policies: Sequence[Policy], tap: Tap) -> Callable[..., None]:
 
         return call
 
-    for name, text in texts_of_acts().items():
+    for name, text in DOES.items():
         if unique_name(text) in space:
             space[unique_name(text)] = tapped(name, space[unique_name(text)])
     return space["apply"]  # type: ignore[no-any-return]

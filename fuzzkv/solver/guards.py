@@ -1,7 +1,7 @@
 """The weakest guard: which condition on facts that a policy could be shown keeps its act from breaking an invariant.
 
 Asked over all states of a small window, not only those of one schedule: a state is bad if the act runs in it and breaks the
-invariant, good if it runs and doesn't.  A set of facts is enough if no bad state looks like a good one; the smallest such
+invariant, good if it runs and breaks nothing.  A set of facts is enough if no bad state looks like a good one; the smallest such
 set is found by counterexample (two states that look alike name the facts in which they differ), and the guard is true where
 its facts don't look like a bad state.  So it refuses nothing that is harmless.  Where no set of facts is enough, guards that
 refuse some harmless acts too are given instead, and called that.
@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from itertools import combinations, product
 from typing import Any
 
-from fuzzkv.contract.layout import COLUMNS
+from fuzzkv.contract.layout import NINV
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import Config
-from fuzzkv.contract.shown import FACTS, MEASURES, look
+from fuzzkv.contract.shown import FACTS, MEASURES, look, said
 from fuzzkv.machine.circuit import Circuit, Literal
 from fuzzkv.solver.literals import Literals
 from fuzzkv.solver.normal import Cube, shortest
-from fuzzkv.solver.states import HELD, any_state
+from fuzzkv.solver.states import FRAMES, HELD, any_state
 
 FEW = 5
 """Facts that a guard has at most."""
@@ -30,13 +30,13 @@ _BY_NAME = {text.__name__: text for text in (*FACTS, *MEASURES)}
 
 @dataclass(frozen=True)
 class Act:
-    """What a policy does: the slot, the text of the primitive, and what it says after the page; and the event of a reader
+    """What a policy does: the slot, the text of the primitive, and what it says after the slot; and the event of a reader
     that follows (its code), if it is that by which the invariant is broken.
     """
 
     slot: int
     primitive: Callable[..., Any]
-    more: tuple[int, ...]
+    what: tuple[int, ...]
     then: int | None
 
 
@@ -62,17 +62,17 @@ class Guard:
     ways: tuple[tuple[Asked, ...], ...]
     weakest: bool
 
-    def permits(self, primitive: Callable[..., Any], s: Sequence[int], k: int, p: int, *more: int) -> bool:
-        """Whether a state of numbers meets it for an act of policy ``k`` on page ``p``."""
-        x, after = more[0] if more else 0, list(s)
+    def permits(self, primitive: Callable[..., Any], s: Sequence[int], k: int, *what: int) -> bool:
+        """Whether a state of numbers meets it for an act of policy ``k``."""
+        after = list(s)
         if any(asked.bound is not None for way in self.ways for asked in way):
-            primitive(after, True, k, p, *more)
+            primitive(after, True, k, *what)
 
         def meets(asked: Asked) -> bool:
             text = _BY_NAME[asked.name]
             if asked.bound is None:
-                return bool(look(text, text, s, k, p, x)) == asked.holds
-            return bool(look(text, text, after, k, p, x) < asked.bound) == asked.holds
+                return bool(look(text, text, said(primitive, s, k, what))) == asked.holds
+            return bool(look(text, text, said(primitive, after, k, what)) < asked.bound) == asked.holds
 
         return any(all(map(meets, way)) for way in self.ways)
 
@@ -103,34 +103,46 @@ def guards(policies: Sequence[Policy], config: Config, act: Act, invariant: str)
     return [Guard(act, ways, False) for ways in (*joined, *(((one,),) for one in safe))]
 
 
+def _any_place(circuit: Circuit, name: str, value: Any) -> Any:
+    """What an act says, in the window: its page or session is the first, a number of pages or a frame is any."""
+    if name in ("p", "r"):
+        return 0
+    most = {"n": HELD, "frame": FRAMES - 1}.get(name)
+    return value if most is None else circuit.unknown(0, most)
+
+
 class _Moment:
     """An act in any state of the window: its facts as literals, and where it is bad or good."""
 
     def __init__(self, policies: Sequence[Policy], config: Config, act: Act, invariant: str) -> None:
         circuit = Circuit()
-        state = any_state(circuit, policies, config, invariant)
-        reader, k, x = state.reader, act.slot, act.more[0] if act.more else 0
+        state = any_state(circuit, policies, config, act.primitive, invariant)
+        reader, k = state.reader, act.slot
+        what = [
+            _any_place(circuit, name, value) for name, value in said(act.primitive, 0, k, act.what).items()
+        ][3:]
+        known = said(act.primitive, state, k, what)
         self.solver = Literals(circuit)
-        facts = {text.__name__: look(reader.text(text), text, state, k, 0, x) for text in FACTS}
-        state.cells[COLUMNS["V_COUNT"] + int(invariant[1:])] = 0
+        facts = {text.__name__: look(reader.text(text), text, known) for text in FACTS}
 
-        def broken_then() -> Any:
-            if act.then is None:
-                return state.broken(invariant)
-            before, found = list(state.cells), []
-            for focus in range(HELD):
+        def broken_then() -> tuple[Any, Any]:
+            """Whether the invariant is broken now, or by what follows; and whether any is."""
+            before, one, some = list(state.cells), [], []
+            for focus in range(HELD if act.then is not None else 1):
                 state.cells = list(before)
-                reader.apply(state, policies, act.then, 0, focus, (1 << len(policies)) - 1)
-                found.append(state.broken(invariant))
+                if act.then is not None:
+                    reader.apply(state, policies, act.then, 0, focus, (1 << len(policies)) - 1)
+                one.append(state.broken(invariant))
+                some += [state.broken(f"I{i}") for i in range(1, NINV)]
             state.cells = before
-            return circuit.or_(*found)
+            return circuit.or_(*one), circuit.or_(*some)
 
-        already = broken_then()
-        ran = reader.text(act.primitive)(state, True, k, 0, *act.more)
-        numbers = {text.__name__: look(reader.text(text), text, state, k, 0, x) for text in MEASURES}
-        broken = broken_then()
+        already, _ = broken_then()
+        ran = reader.text(act.primitive)(state, True, k, *what)
+        numbers = {text.__name__: look(reader.text(text), text, known) for text in MEASURES}
+        broken, harm = broken_then()
         self.bad = circuit.literal(circuit.and_(ran, broken, circuit.not_(already)))
-        self.good = circuit.literal(circuit.and_(ran, circuit.not_(broken)))
+        self.good = circuit.literal(circuit.and_(ran, circuit.not_(harm)))
         self.asked: list[tuple[str, int | None]] = []
         self.literals: list[Literal] = []
         for name, value in facts.items():

@@ -1,7 +1,8 @@
 """A state of which nothing is known but that it is one: in a small window, one session of two pages.
 
 What its numbers may be is said here by column; that they go together is asked of the predicates of the contract itself.
-The index, rings, groups and what belongs to waiting sessions stay as a fresh state has them.  All times count from now, which is 0.
+The index, rings, groups, queues and what belongs to waiting sessions stay as a fresh state has them, unless the act looks at
+them.  All times count from now, which is 0.
 """
 
 from __future__ import annotations
@@ -9,18 +10,33 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fuzzkv.contract.layout import ANSWER, COLUMNS, INT4, LOAD, PAGES, TOKENS
+from fuzzkv.contract.identity import T_ADAPTER
+from fuzzkv.contract.layout import (
+    ABANDONED,
+    ANSWER,
+    COLUMNS,
+    INT4,
+    LOAD,
+    NQ,
+    ON_STORE,
+    PAGES,
+    RUN,
+    SPILL,
+    TOKENS,
+    WINDOW,
+)
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.predicates import check_authority, check_budget_of_quality, check_conservation
 from fuzzkv.contract.schedule import Config
 from fuzzkv.machine.circuit import Circuit
+from fuzzkv.machine.columns import columns_of
 from fuzzkv.machine.start import first_state
 from fuzzkv.machine.symbolic import Reader, SymbolicState
 from fuzzkv.machine.window import Window
 
 SESSION, HELD, FRAMES, COPIES = 1, 2, 2, 2
 """Sessions, pages of each, frames of each tier and copies in flight of the window."""
-_LATEST, _STEPS, _TAGS, _LOSS = 127, 15, 3, 1000
+_LATEST, _STEPS, _TAGS, _FIELDS, _LOSS = 127, 15, 3, 2 * T_ADAPTER - 1, 1000
 _REPORTS = (
     *("GOAL", "ACTED", "REFUSED", "PRIMS", "V_EVENT", "V_STAMP", "V_PAGE", "V_ACTOR", "V_PRIM"),
     *("LAT_MAX", "LAT_SUM", "STEPS", "R_STEPS", "DEMAND", "REMOTE", "TOUCHED"),
@@ -50,12 +66,23 @@ _RANGES: dict[str, tuple[int, int]] = {
     "R_LOSS": (0, _LOSS),
     "R_N": (HELD, PAGES),
 }
+_IF_READ: dict[str, tuple[int, int]] = {
+    **dict.fromkeys(("RING", "GROUP", "CKPT", "TODO", "X_FULL"), (0, 1)),
+    "RING_OFF": (0, 2 * WINDOW - 1),
+    "R_TODO": (0, HELD),
+    "D_QUEUE": (0, NQ),
+    "X_TIER": (0, ON_STORE),
+    "X_FRAME": (-1, FRAMES - 1),
+}
+"""Columns of the index, of rings, groups, queues and waiting sessions, where the act looks at them."""
 _BEFORE: dict[str, Callable[..., None]] = {"I1": check_authority, "I18": check_budget_of_quality}
 """Predicates of a state: whoever acts in it isn't to blame if they don't hold already."""
 
 
-def any_state(circuit: Circuit, policies: Sequence[Policy], config: Config, invariant: str) -> SymbolicState:
-    """An arbitrary state in which the ``invariant`` isn't broken yet."""
+def any_state(
+    circuit: Circuit, policies: Sequence[Policy], config: Config, act: Callable[..., Any], invariant: str
+) -> SymbolicState:
+    """An arbitrary state in which the ``invariant`` isn't broken yet; ``act`` is the text that will run in it."""
     window = Window(
         requests=SESSION,
         pages=HELD,
@@ -68,7 +95,14 @@ def any_state(circuit: Circuit, policies: Sequence[Policy], config: Config, inva
     reader = Reader(circuit, window, left_out=_REPORTS)
     cells: list[Any] = list(first_state(config, policies))
     sizes = window.sizes()
-    for name, (low, high) in {**_RANGES, "J_BY": (-1, len(policies) - 1)}.items():
+    ranges = {**_RANGES, "J_BY": (-1, len(policies) - 1)}
+    looked = columns_of([act])[0]
+    ranges |= {name: bounds for name, bounds in _IF_READ.items() if name in looked}
+    if "X_KEY" in looked:
+        # What an index key leaves out are higher fields of a tag.
+        ranges |= dict.fromkeys(("D_TAG", "H_TAG", "J_TAG", "X_TAG"), (0, _FIELDS))
+        ranges |= {"WANT": (1, _FIELDS), "X_KEY": (-_FIELDS, _FIELDS), "J_KIND": (0, SPILL)}
+    for name, (low, high) in sorted(ranges.items()):
         for i in range(sizes[COLUMNS[name]]):
             cells[COLUMNS[name] + i] = circuit.unknown(low, high)
     for name in ("OWNED", "R_ACTIVE"):
@@ -93,7 +127,8 @@ def _copies(circuit: Circuit, cells: Sequence[Any]) -> None:
     for p in range(SESSION * HELD):
         count: Any = 0
         for j in range(COPIES):
-            flies = circuit.and_(cells[c["J_KIND"] + j] != 0, cells[c["J_PAGE"] + j] == p)
+            kind, page = cells[c["J_KIND"] + j], cells[c["J_PAGE"] + j]
+            flies = circuit.and_(kind != 0, kind != ABANDONED, kind != RUN, page == p)
             count = count + circuit.ite(flies, 1, 0)
         circuit.require(cells[c["BUSY"] + p] == count)
     for j in range(COPIES):
