@@ -12,11 +12,11 @@ from typing import Any
 from fuzzkv.casebook import Recipe
 from fuzzkv.contract.layout import ACTIONS, COLUMNS, NINV
 from fuzzkv.contract.schedule import ACT, BOUNDS, EXTRA, OPS, STEP, TICK, Event
-from fuzzkv.contract.view import DOES
+from fuzzkv.contract.view import DOES, Tap
 from fuzzkv.machine.outcome import Violation
 from fuzzkv.machine.readers import begin, python_apply
 from fuzzkv.machine.start import first_state
-from fuzzkv.machine.taps import Tap, tapped_apply
+from fuzzkv.machine.taps import tapped_apply
 from fuzzkv.solver.guards import Act, Guard, guards
 
 AROUND = 2_000
@@ -78,7 +78,7 @@ def _way(state: Sequence[int], invariant: str) -> tuple[int, int] | None:
 
 def blame(recipe: Recipe, violation: Violation) -> Blamed | None:
     """The act that breaks the invariant; if a reader meets the breach or a copy ends in it, the last act without which that
-    doesn't happen.  ``None`` if there is no single one, or it is one of a rule in free Python.
+    doesn't happen.  ``None`` if there is no single one.
     """
     events, invariant = recipe.schedule.events, violation.invariant
     heard: list[tuple[str, int, int, tuple[int, ...], bool]] = []
@@ -102,13 +102,15 @@ def blame(recipe: Recipe, violation: Violation) -> Blamed | None:
     at_once = next((number for number, call in enumerate(acts) if call[-1]), None)
     if at_once is not None:
         return blamed(at_once, None)
-    if events[violation.event][0] != STEP or invariant not in _MET:
+    # With an actor, it is the end of what the actor began; without one, a reader met it.
+    then = TICK if violation.actor is not None else STEP
+    if then == STEP and (events[violation.event][0] != STEP or invariant not in _MET):
         return None
     for number in sorted(range(len(acts)), key=lambda n: (acts[n][0] in ACTIONS, n), reverse=True):
         heard.clear()
         refused = number
         if acts[number][1] <= violation.event and not _broke(_run(recipe, apply, events), invariant):
-            return blamed(number, STEP)
+            return blamed(number, then)
     return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from fuzzkv.casebook import Recipe
+from fuzzkv.contract.schedule import STEP
 from fuzzkv.contract.shown import FACTS, MEASURES
 from fuzzkv.guarding import COPIES, Blamed, Tried, proposed
 from fuzzkv.machine.outcome import Violation
@@ -141,8 +142,10 @@ def _proposal(recipe: Recipe, blamed: Blamed, tried: Tried) -> str:
         else f"A guard, {scope}: {rule}. It refuses some harmless acts too; no condition on what a policy can be "
         "shown separates them."
     )
-    if blamed.act.then is not None:
+    if blamed.act.then == STEP:
         kind += f" Without what {actor} did at event {blamed.event} the reader wouldn't have met the breach."
+    elif blamed.act.then is not None:
+        kind += f" Without what {actor} did at event {blamed.event} what is in flight would have ended well."
     return kind
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from fuzzkv.contract.facts import (
@@ -170,15 +171,19 @@ MEASURES: tuple[Callable[..., Int], ...] = (link_queue, losses)
 """Texts of sums of which a guard may ask that they stay below a bound, the act included."""
 
 
+@cache
+def _names(text: Callable[..., Any]) -> tuple[str, ...]:
+    return tuple(inspect.signature(text).parameters)
+
+
 def said(primitive: Callable[..., Any], s: Any, k: Any, what: Sequence[Any]) -> dict[str, Any]:
     """What may be looked at before an act, by name: the state, the slot and what the act says after it."""
-    names = list(inspect.signature(primitive).parameters)[3:]
-    return {"s": s, "g": True, "k": k, **dict(zip(names, what, strict=True))}
+    return {"s": s, "g": True, "k": k, **dict(zip(_names(primitive)[3:], what, strict=True))}
 
 
 def look(text: Callable[..., Any], of: Callable[..., Any], known: Mapping[str, Any]) -> Any:
     """Ask a fact or a measure; ``text`` is the one that is run, with the parameters of ``of``.  ``None`` if the act doesn't
     say what it is about.
     """
-    names = inspect.signature(of).parameters
+    names = _names(of)
     return text(*(known[name] for name in names)) if all(name in known for name in names) else None

@@ -6,20 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fuzzkv.contract.policy import Policy
-from fuzzkv.contract.view import DOES
+from fuzzkv.contract.view import DOES, Tap, tapping
 from fuzzkv.machine.linker import unique_name
 from fuzzkv.machine.readers import fresh_module
 
-Tap = Callable[[str, Any, int, tuple[int, ...], Callable[[bool], Any]], Any]
-"""``tap(primitive, state, slot, what, act)``: ``act(True)`` lets the act happen, ``act(False)`` doesn't; what the tap
-returns is what the rule hears.
-"""
-
 
 def tapped_apply(policies: Sequence[Policy], tap: Tap) -> Callable[..., None]:
-    """``apply(s, op, a, b, mask)``, where each act that a rule wants goes through ``tap``.
+    """``apply(s, op, a, b, mask)``, where each act that a policy wants goes through ``tap``.
 
-    A rule in free Python calls the texts themselves, so its acts don't.
+    A free rule that doesn't act through ``contract.view`` can't be tapped.
     """
     space = fresh_module(tuple((policy.rule, policy.free) for policy in policies), False)
 
@@ -34,4 +29,11 @@ def tapped_apply(policies: Sequence[Policy], tap: Tap) -> Callable[..., None]:
     for name, text in DOES.items():
         if unique_name(text) in space:
             space[unique_name(text)] = tapped(name, space[unique_name(text)])
-    return space["apply"]  # type: ignore[no-any-return]
+    if not any(policy.free for policy in policies):
+        return space["apply"]  # type: ignore[no-any-return]
+
+    def apply(s: Any, op: int, a: int, b: int, mask: int) -> None:
+        with tapping(tap):
+            space["apply"](s, op, a, b, mask)
+
+    return apply

@@ -9,20 +9,26 @@ refuse some harmless acts too are given instead, and called that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 from typing import Any
 
 from fuzzkv.contract.layout import NINV
 from fuzzkv.contract.policy import Policy
-from fuzzkv.contract.schedule import Config
+from fuzzkv.contract.schedule import STEP, TICK, Config, Event
 from fuzzkv.contract.shown import FACTS, MEASURES, look, said
 from fuzzkv.machine.circuit import Circuit, Literal
 from fuzzkv.solver.literals import Literals
 from fuzzkv.solver.normal import Cube, shortest
-from fuzzkv.solver.states import FRAMES, HELD, any_state
+from fuzzkv.solver.states import FRAMES, HELD, LATEST, any_state
 
+_AFTER: Mapping[int | None, Sequence[Event | None]] = {
+    None: (None,),
+    STEP: tuple((STEP, 0, focus) for focus in range(HELD)),
+    TICK: ((TICK, LATEST, 0),),
+}
+"""What may follow an act: nothing, a step that asks about any page, or that all that is in flight ends."""
 FEW = 5
 """Facts that a guard has at most."""
 _BY_NAME = {text.__name__: text for text in (*FACTS, *MEASURES)}
@@ -30,8 +36,8 @@ _BY_NAME = {text.__name__: text for text in (*FACTS, *MEASURES)}
 
 @dataclass(frozen=True)
 class Act:
-    """What a policy does: the slot, the text of the primitive, and what it says after the slot; and the event of a reader
-    that follows (its code), if it is that by which the invariant is broken.
+    """What a policy does: the slot, the text of the primitive, and what it says after the slot; and the code of what
+    follows if the invariant is broken only by that: ``STEP`` of a reader, or ``TICK``: what is in flight ends.
     """
 
     slot: int
@@ -128,10 +134,10 @@ class _Moment:
         def broken_then() -> tuple[Any, Any]:
             """Whether the invariant is broken now, or by what follows; and whether any is."""
             before, one, some = list(state.cells), [], []
-            for focus in range(HELD if act.then is not None else 1):
+            for event in _AFTER[act.then]:
                 state.cells = list(before)
-                if act.then is not None:
-                    reader.apply(state, policies, act.then, 0, focus, (1 << len(policies)) - 1)
+                if event:
+                    reader.apply(state, policies, *event, mask=0)
                 one.append(state.broken(invariant))
                 some += [state.broken(f"I{i}") for i in range(1, NINV)]
             state.cells = before

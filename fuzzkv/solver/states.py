@@ -18,6 +18,7 @@ from fuzzkv.contract.layout import (
     INT4,
     LOAD,
     NQ,
+    NR,
     ON_STORE,
     PAGES,
     RUN,
@@ -36,7 +37,11 @@ from fuzzkv.machine.window import Window
 
 SESSION, HELD, FRAMES, COPIES = 1, 2, 2, 2
 """Sessions, pages of each, frames of each tier and copies in flight of the window."""
-_LATEST, _STEPS, _TAGS, _FIELDS, _LOSS = 127, 15, 3, 2 * T_ADAPTER - 1, 1000
+LATEST = 127
+"""The last tick at which something in flight ends."""
+_STEPS, _TAGS, _FIELDS, _LOSS = 15, 3, 2 * T_ADAPTER - 1, 1000
+_BESIDE = ("receive",)
+"""Acts that look at the other session as well."""
 _REPORTS = (
     *("GOAL", "ACTED", "REFUSED", "PRIMS", "V_EVENT", "V_STAMP", "V_PAGE", "V_ACTOR", "V_PRIM"),
     *("LAT_MAX", "LAT_SUM", "STEPS", "R_STEPS", "DEMAND", "REMOTE", "TOUCHED"),
@@ -57,11 +62,11 @@ _RANGES: dict[str, tuple[int, int]] = {
     "WANT": (1, _TAGS),
     "J_KIND": (0, LOAD),
     "J_PAGE": (0, SESSION * HELD - 1),
-    "J_END": (1, _LATEST),
+    "J_END": (1, LATEST),
     "BUSY": (0, COPIES),
     "CERT": (0, ANSWER),
     "CERT_FOR": (0, _STEPS),
-    "LINK_FREE": (0, _LATEST),
+    "LINK_FREE": (0, LATEST),
     "LAYOUT": (0, 3),
     "R_LOSS": (0, _LOSS),
     "R_N": (HELD, PAGES),
@@ -84,7 +89,7 @@ def any_state(
 ) -> SymbolicState:
     """An arbitrary state in which the ``invariant`` isn't broken yet; ``act`` is the text that will run in it."""
     window = Window(
-        requests=SESSION,
+        requests=NR if act.__name__ in _BESIDE else SESSION,
         pages=HELD,
         device=FRAMES,
         host=FRAMES,
