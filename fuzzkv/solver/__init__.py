@@ -1,1 +1,1 @@
-"""The solver: what the one text of the semantics says about schedules and states that aren't known."""
+"""Z3 over the same semantics: searches for shortest violations, proofs, explanations."""

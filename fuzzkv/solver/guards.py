@@ -9,7 +9,7 @@ refuse some harmless acts too are given instead, and called that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 from typing import Any
@@ -21,14 +21,8 @@ from fuzzkv.contract.shown import FACTS, MEASURES, look, said
 from fuzzkv.machine.circuit import Circuit, Literal
 from fuzzkv.solver.literals import Literals
 from fuzzkv.solver.normal import Cube, shortest
-from fuzzkv.solver.states import FRAMES, HELD, LATEST, any_state
+from fuzzkv.solver.states import LATEST, SMALL, Room, any_state
 
-_AFTER: Mapping[int | None, Sequence[Event | None]] = {
-    None: (None,),
-    STEP: tuple((STEP, 0, focus) for focus in range(HELD)),
-    TICK: ((TICK, LATEST, 0),),
-}
-"""What may follow an act: nothing, a step that asks about any page, or that all that is in flight ends."""
 FEW = 5
 """Facts that a guard has at most."""
 _BY_NAME = {text.__name__: text for text in (*FACTS, *MEASURES)}
@@ -83,12 +77,14 @@ class Guard:
         return any(all(map(meets, way)) for way in self.ways)
 
 
-def guards(policies: Sequence[Policy], config: Config, act: Act, invariant: str) -> list[Guard]:
+def guards(
+    policies: Sequence[Policy], config: Config, act: Act, invariant: str, room: Room = SMALL
+) -> list[Guard]:
     """Guards of an act, the weakest first; none if it breaks nothing in the window, or no fact keeps it from that.
 
     There is more than one only if none is the weakest there could be: then the first is any of the others, joined.
     """
-    moment = _Moment(policies, config, act, invariant)
+    moment = _Moment(policies, config, act, invariant, room)
     if moment.look((moment.bad,)) is None:
         return []
     found = moment.enough()
@@ -109,23 +105,33 @@ def guards(policies: Sequence[Policy], config: Config, act: Act, invariant: str)
     return [Guard(act, ways, False) for ways in (*joined, *(((one,),) for one in safe))]
 
 
-def _any_place(circuit: Circuit, name: str, value: Any) -> Any:
+def _follows(then: int | None, room: Room) -> list[Event | None]:
+    """What may follow an act: nothing, a step that asks about any page, or that all that is in flight ends."""
+    if then == STEP:
+        return [(STEP, 0, focus) for focus in range(room.pages)]
+    return [None if then is None else (TICK, LATEST, 0)]
+
+
+def _any_place(circuit: Circuit, room: Room, name: str, value: Any) -> Any:
     """What an act says, in the window: its page or session is the first, a number of pages or a frame is any."""
     if name in ("p", "r"):
         return 0
-    most = {"n": HELD, "frame": FRAMES - 1}.get(name)
+    most = {"n": room.pages, "frame": room.frames - 1}.get(name)
     return value if most is None else circuit.unknown(0, most)
 
 
 class _Moment:
     """An act in any state of the window: its facts as literals, and where it is bad or good."""
 
-    def __init__(self, policies: Sequence[Policy], config: Config, act: Act, invariant: str) -> None:
+    def __init__(
+        self, policies: Sequence[Policy], config: Config, act: Act, invariant: str, room: Room
+    ) -> None:
         circuit = Circuit()
-        state = any_state(circuit, policies, config, act.primitive, invariant)
+        state = any_state(circuit, policies, config, act.primitive, invariant, room)
         reader, k = state.reader, act.slot
         what = [
-            _any_place(circuit, name, value) for name, value in said(act.primitive, 0, k, act.what).items()
+            _any_place(circuit, room, name, value)
+            for name, value in said(act.primitive, 0, k, act.what).items()
         ][3:]
         known = said(act.primitive, state, k, what)
         self.solver = Literals(circuit)
@@ -134,7 +140,7 @@ class _Moment:
         def broken_then() -> tuple[Any, Any]:
             """Whether the invariant is broken now, or by what follows; and whether any is."""
             before, one, some = list(state.cells), [], []
-            for event in _AFTER[act.then]:
+            for event in _follows(act.then, room):
                 state.cells = list(before)
                 if event:
                     reader.apply(state, policies, *event, mask=0)

@@ -14,7 +14,7 @@ from fuzzkv.contract import predicates
 from fuzzkv.contract import primitives as text
 from fuzzkv.contract.layout import COLUMNS, PAGES
 from fuzzkv.contract.policy import Policy
-from fuzzkv.contract.schedule import STEP, Config
+from fuzzkv.contract.schedule import STEP, TICK, Config
 from fuzzkv.corpus import find_case
 from fuzzkv.guarding import Trial, around, blame, proposed
 from fuzzkv.machine.circuit import Circuit
@@ -24,6 +24,7 @@ from fuzzkv.solver import guards as solver
 from fuzzkv.solver.guards import Act, Asked, Guard, guards
 from fuzzkv.solver.literals import Literals
 from fuzzkv.solver.normal import shortest
+from fuzzkv.solver.states import Room
 from fuzzkv.wording import SAID
 from tests.field.sglang_27631 import REPORT as PROMISED
 
@@ -140,6 +141,36 @@ def test_a_sum_is_guarded_for_everyone() -> None:
     assert not tried.guard.weakest and tried.left == () and tried.same == 0 < tried.without
     alone = Trial(case, "I14", tries=400).of(tried.guard, (blamed.act.slot,), (blamed.primitive,))
     assert 0 < alone.same < alone.without
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("primitive", "what", "then", "invariant"),
+    [
+        (text.drop_host, (0, 1), None, "I1"),
+        (text.drop_host, (0, 1), None, "I18"),
+        (text.drop_device, (0,), None, "I2"),
+        (text.promise, (0,), None, "I12"),
+        (text.condemn, (0,), None, "I17"),
+        (text.drop_host, (0, 1), STEP, "I12"),
+        (text.begin_store, (0,), STEP, "I14"),
+        (text.quantise, (0, 2), TICK, "I4"),
+    ],
+)
+def test_a_larger_room_has_the_same_guards(
+    defaults: tuple[Policy, ...], primitive: Text, what: tuple[int, ...], then: int | None, invariant: str
+) -> None:
+    act = Act(0, primitive, what, then)
+    small = guards(defaults, Config(), act, invariant)
+    larger = Room(sessions=2, pages=2, frames=3, copies=4)
+    assert small and small == guards(defaults, Config(), act, invariant, larger)
+
+
+def test_a_predicate_that_is_switched_off_is_missed(
+    defaults: tuple[Policy, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text, "check_authority", lambda s, g, k, p, primitive: None)
+    assert guards(defaults, Config(), Act(0, text.drop_host, (0, 1), None), "I1") == []
 
 
 def test_who_is_to_blame_for_what_a_reader_meets() -> None:
