@@ -1,8 +1,8 @@
 """Explains a case: names are bound, each thing comes before another because of something, however ... a
 contradiction.
 
-Everything said is read off the case's histories; which clauses would have refused it is found by running it
-again under the contract.
+Everything said is read off the case's histories; which clauses would have refused it, and which guard would have, the
+solver finds.
 """
 
 from __future__ import annotations
@@ -10,36 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fuzzkv.casebook import Recipe, read_case
+from fuzzkv.casebook import read_case
 from fuzzkv.contract.invariants import BY_ID
-from fuzzkv.contract.layout import CLAUSES, COLUMNS, INT8, PAGES
+from fuzzkv.contract.layout import INT8, PAGES
 from fuzzkv.contract.policy import Policy
-from fuzzkv.contract.schedule import ACT, OPS, STEP
+from fuzzkv.contract.schedule import STEP
 from fuzzkv.errors import UsageError
 from fuzzkv.machine.history import History, Record
 from fuzzkv.machine.outcome import Violation
-from fuzzkv.machine.readers import begin, python_apply
-from fuzzkv.machine.start import first_state
-from fuzzkv.wording import CLAUSE, PAGEWISE, SAID
-
-
-def refusals(recipe: Recipe, *, from_event: int = 0) -> list[tuple[int, str]]:
-    """What the contract refuses in a run of the whole set: (event, clause), enforced from ``from_event``
-    on.
-    """
-    state = first_state(recipe.config, recipe.policies)
-    apply = python_apply(recipe.policies)
-    mask = (1 << len(recipe.policies)) - 1
-    base = COLUMNS["REFUSED"]
-    found = []
-    begin(recipe.policies, mask)
-    for e, (op, a, b) in enumerate(recipe.schedule.events):
-        state[COLUMNS["EVENT"]] = e
-        state[COLUMNS["ENFORCE"]] = int(e >= from_event)
-        before = state[base : base + len(CLAUSES)]
-        apply(state, op, a, b, mask)
-        found += [(e, clause) for i, clause in enumerate(CLAUSES) if state[base + i] > before[i]]
-    return found
+from fuzzkv.phrases import guard_lines
+from fuzzkv.refusing import refused
+from fuzzkv.wording import PAGEWISE, SAID
 
 
 def _page(p: int) -> str:
@@ -136,7 +117,7 @@ def explain(case: Mapping[str, Any], policies: Sequence[Policy] = ()) -> str:
         for mask, history in sorted(histories.items())
         if mask != max(histories)
     ]
-    lines += ["", *_refused(recipe, violation)]
+    lines += ["", *refused(recipe, violation), "", *guard_lines(recipe, violation)]
     return "\n".join(lines)
 
 
@@ -218,24 +199,3 @@ def _alone(history: History, violation: Violation, latency: bool) -> str:
         3: "gone, within its own budget",
     }.get(damage[violation.page], "damaged")
     return f"{who}: in the end p is {end}."
-
-
-def _refused(recipe: Recipe, violation: Violation) -> list[str]:
-    direct = [(e, c) for e, c in refusals(recipe, from_event=violation.event) if e == violation.event]
-    early = [(e, c) for e, c in refusals(recipe) if (e, c) not in direct]
-    lines = []
-    for event, clause in direct[:1]:
-        lines.append(
-            f"The contract would have refused it at event {event} by the clause '{clause}': {CLAUSE.get(clause, clause)}."
-        )
-    if early:
-        lines.append(
-            "With the contract enforced from the start:"
-            if direct
-            else "The contract would have refused what led to it:"
-        )
-        for event, clause in early[:6]:
-            op, a, _ = recipe.schedule.events[event]
-            who = recipe.schedule.policies[a] if op == ACT else OPS[op]
-            lines.append(f"  event {event}: {who} is refused by '{clause}': {CLAUSE.get(clause, clause)}.")
-    return lines or ["No clause of the contract refuses this case: the contract doesn't cover it."]

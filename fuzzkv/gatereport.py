@@ -15,8 +15,8 @@ from fuzzkv.acceptance import Alone
 from fuzzkv.casebook import Recipe
 from fuzzkv.contract.invariants import BY_ID
 from fuzzkv.errors import EXIT_CLEAN, EXIT_CONFLICT, EXIT_ENVIRONMENT, EXIT_INTERRUPTED
-from fuzzkv.explain import refusals
 from fuzzkv.filing import Filed, order
+from fuzzkv.refusing import refusals
 
 if TYPE_CHECKING:
     from fuzzkv.gate import Gate

@@ -11,10 +11,8 @@ from fuzzkv.contract.vocabulary import *
 
 
 def refuse(s: State, g: Bool, clause: int) -> Bool:
-    """Count a refusal under its clause; returns whether there was one, and never without the contract
-    enforced.
-    """
-    refused = and_(get(s, ENFORCE, 0) == 1, g)
+    """Count a refusal under its clause; returns whether there was one, and never without the clause enforced."""
+    refused = and_(get(s, ENFORCE, clause) == 1, g)
     add_if(s, refused, REFUSED, clause, 1)
     return refused
 

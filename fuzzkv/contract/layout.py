@@ -93,7 +93,7 @@ _COLUMNS: tuple[tuple[str, int], ...] = (
     ("NOW", 1),
     ("LINK_FREE", 1),
     ("LATE", 1),
-    ("ENFORCE", 1),
+    ("ENFORCE", NCLAUSE),
     ("ACTOR", 1),
     ("EVENT", 1),
     ("PRIMS", 1),

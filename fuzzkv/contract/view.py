@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import FunctionType
 from typing import Any, ClassVar, SupportsIndex
 
@@ -241,6 +242,23 @@ class Page:
         self._s[COLUMNS["MARK"] + self._k * NP + self.number] = int(value)
 
 
+Tap = Callable[[str, Any, int, tuple[int, ...], Callable[[bool], Any]], Any]
+"""``tap(primitive, state, slot, what, act)``: ``act(True)`` lets the act happen, ``act(False)`` doesn't; what the tap
+returns is what the policy hears.
+"""
+_taps: list[Tap] = []
+
+
+@contextmanager
+def tapping(tap: Tap) -> Iterator[None]:
+    """While this is open, each act of a policy in ordinary Python goes through ``tap``."""
+    _taps.append(tap)
+    try:
+        yield
+    finally:
+        _taps.pop()
+
+
 class Cache:
     """The cache as one policy sees it.
 
@@ -267,11 +285,17 @@ class Cache:
             words = act.__code__.co_varnames[3 : act.__code__.co_argcount]
             if named or missing or len(numbers) != len(words):
                 raise TypeError(f"{name} takes ({', '.join(words)})")
+
+            def acts(go: bool) -> bool:
+                return bool(act(self.state, go, self.slot, *numbers))
+
             for word, number in zip(words, numbers, strict=True):
                 low, high = PLACES.get(word) or (0, FRAMES.get(name, ND) - 1)
                 if not low <= number <= high:
                     raise ValueError(f"{name}: {word} is {number}, and can be {low} to {high}")
-            return bool(act(self.state, True, self.slot, *numbers))
+            if _taps:
+                return bool(_taps[-1](name, self.state, self.slot, tuple(numbers), acts))
+            return acts(True)
 
         return acting
 

@@ -9,6 +9,7 @@ import hashlib
 import inspect
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from types import CodeType
 from typing import Any
 
 import fuzzkv.contract.apply as table
@@ -43,11 +44,18 @@ def module_source(rules: Sequence[tuple[Rule, bool]], *, trace: bool) -> str:
 
 
 @lru_cache(maxsize=16)
-def _python_module(rules: tuple[tuple[Rule, bool], ...], trace: bool) -> dict[str, Any]:
-    source = module_source(rules, trace=trace)
+def _code(rules: tuple[tuple[Rule, bool], ...], trace: bool) -> CodeType:
+    return compile(module_source(rules, trace=trace), "<fuzzkv written out>", "exec")
+
+
+def fresh_module(rules: tuple[tuple[Rule, bool], ...], trace: bool) -> dict[str, Any]:
+    """The names of the written-out module of a policy set, for one who wants to put others in their place."""
     space: dict[str, Any] = {f"_free_{k}": rule for k, (rule, free) in enumerate(rules) if free}
-    exec(compile(source, "<fuzzkv written out>", "exec"), space)
+    exec(_code(rules, trace), space)
     return space
+
+
+_python_module = lru_cache(maxsize=16)(fresh_module)
 
 
 def python_apply(

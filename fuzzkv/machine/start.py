@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fuzzkv.contract import calibration
-from fuzzkv.contract.layout import CLOSED, COLUMNS, FREE, ND, NH, NP, NPARAM, PAGES, SIZE
+from fuzzkv.contract.layout import CLOSED, COLUMNS, FREE, NCLAUSE, ND, NH, NP, NPARAM, PAGES, SIZE
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import Config
 from fuzzkv.errors import UsageError
@@ -37,7 +37,7 @@ def first_state(config: Config, policies: Sequence[Policy], *, enforce: bool = F
             )
     s = [0] * SIZE
     c = COLUMNS
-    s[c["ENFORCE"]] = int(enforce)
+    s[c["ENFORCE"] : c["ENFORCE"] + NCLAUSE] = [int(enforce)] * NCLAUSE
     s[c["ACTOR"]] = -1
     s[c["STEP_COST"]], s[c["PAGE_COST"]] = config.step_cost, config.page_cost
     s[c["TOLERANCE"]] = config.tolerance

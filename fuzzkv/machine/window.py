@@ -22,6 +22,9 @@ _OF_POLICY = {
     "MF_HORIZON": "",
 }
 
+_OF_CLAUSE = ("ENFORCE", "REFUSED")
+"""As long as a column of pages, by chance."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Window:
@@ -60,7 +63,7 @@ class Window:
                 size = names["NK"] * (NPRIM if name == "ACTED" else NPARAM)
             elif (prefix in _BY_PREFIX and rest) or name == "LEASE":
                 size = names[_BY_PREFIX.get(prefix, "NJ")]
-            elif size in (NR, NP):
+            elif name not in _OF_CLAUSE and size in (NR, NP):
                 size = names["NR" if size == NR else "NP"]
             found[COLUMNS[name]] = size
         return found

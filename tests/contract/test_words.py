@@ -17,6 +17,7 @@ from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import ACT, BOUNDS, OPS, Config, Schedule, schedule_from_json
 from fuzzkv.errors import UsageError
 from fuzzkv.machine.start import first_state
+from fuzzkv.machine.window import Window
 from fuzzkv.strategies.schedules import schedules
 from tests.broken import CAREFUL
 
@@ -139,7 +140,9 @@ def test_the_first_state_opens_the_frames_of_the_configuration() -> None:
     s = first_state(replace(Config(), device_frames=3, host_frames=2), (CAREFUL,), enforce=True)
     owners = s[COLUMNS["D_PAGE"] : COLUMNS["D_PAGE"] + layout.ND]
     assert owners == [layout.FREE] * 3 + [layout.CLOSED] * (layout.ND - 3) and len(s) == SIZE
-    assert s[COLUMNS["ENFORCE"]] == 1 and s[COLUMNS["MF_HORIZON"]] == CAREFUL.manifest.evidence.horizon
+    assert s[COLUMNS["ENFORCE"] :][: layout.NCLAUSE] == [1] * layout.NCLAUSE
+    assert Window(requests=1, pages=1).sizes()[COLUMNS["ENFORCE"]] == layout.NCLAUSE
+    assert s[COLUMNS["MF_HORIZON"]] == CAREFUL.manifest.evidence.horizon
     assert json.loads(json.dumps(Config().as_json())) == Config().as_json()
 
 
