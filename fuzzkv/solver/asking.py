@@ -74,6 +74,11 @@ class Asked:
         found = self._question.answer()
         return self._unrolling.schedule(found) if isinstance(found, Model) else found
 
+    @property
+    def running(self) -> bool:
+        """Whether it is still being answered."""
+        return self._question.running
+
     def cancel(self) -> None:
         """Ask no more."""
         self._question.cancel()

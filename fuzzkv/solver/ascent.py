@@ -1,0 +1,158 @@
+"""The search of the solver: every set of some policies, one event deeper at a time, until nothing new is left in the time.
+
+At each depth a set is asked for a violation that isn't known yet; an answer is judged on the machine, its class is taken
+away, and the set is asked again.  When there is none, every schedule of that many events is safe but for the classes found,
+and each of these is at its shortest, for the depth before held none of it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from fuzzkv.contract.schedule import Event
+from fuzzkv.solver.asking import Asked, Space
+from fuzzkv.solver.unrolling import Target
+
+Events = tuple[Event, ...]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What the machine says of a schedule: the classes that the whole set shows, or which smaller sets fail under it."""
+
+    shown: tuple[Target, ...] = ()
+    failing: tuple[int, ...] = ()
+
+
+Judge = Callable[[int, Events], Judged]
+
+
+@dataclass
+class Climb:
+    """How far one set has come: every schedule of up to ``depth`` events shows only what was ``found`` (class -> shortest
+    schedule) or set ``aside``.  ``ending`` says why it ended, empty while it goes on; ``spurious`` answers were none.
+    """
+
+    mask: int
+    space: Space
+    depth: int = 0
+    found: dict[Target, Events] = field(default_factory=dict)
+    aside: set[Target] = field(default_factory=set)
+    spurious: int = 0
+    questions: int = 0
+    seconds: float = 0.0
+    ending: str = ""
+
+    @property
+    def known(self) -> tuple[Target, ...]:
+        """Classes that aren't asked for any more."""
+        return (*self.found, *sorted(self.aside, key=str))
+
+
+Tell = Callable[[Climb], None]
+
+
+class Ascent:
+    """All sets at once, ``workers`` questions at a time, the shallowest set first.
+
+    ``judge`` is the machine; ``tell`` hears of each answer.
+    """
+
+    def __init__(
+        self,
+        spaces: dict[int, Space],
+        judge: Judge,
+        *,
+        workers: int | None = None,
+        deepest: int = 64,
+        tell: Tell | None = None,
+    ) -> None:
+        self.climbs = [Climb(mask, space) for mask, space in spaces.items()]
+        self._judge, self._deepest, self._tell = judge, deepest, tell
+        self._workers = workers or max(1, min(2, os.cpu_count() or 1))
+        self._running: dict[int, tuple[Asked, float]] = {}
+
+    def run(self, seconds: float) -> None:
+        """Go on for so long.  An interrupt ends the questions and is raised."""
+        until = time.monotonic() + seconds
+        try:
+            while self._start(until) or self._running:
+                self._wait(until)
+        finally:
+            for asked, _ in self._running.values():
+                asked.cancel()
+            self._running.clear()
+        for climb in self.climbs:
+            climb.ending = climb.ending or "time"
+
+    def _ready(self) -> Sequence[Climb]:
+        open_ = [c for c in self.climbs if not c.ending and c.mask not in self._running]
+        # A larger set waits for its parts: what they show is none of its own.
+        return sorted(
+            (c for c in open_ if not any(self._behind(other, c) for other in self.climbs)),
+            key=lambda c: (c.depth, c.mask.bit_count(), c.mask),
+        )
+
+    @staticmethod
+    def _behind(part: Climb, climb: Climb) -> bool:
+        inside = part.mask != climb.mask and part.mask & climb.mask == part.mask
+        return inside and not part.ending and part.depth <= climb.depth
+
+    def _start(self, until: float) -> bool:
+        for climb in self._ready():
+            if len(self._running) >= self._workers:
+                break
+            left = until - time.monotonic()
+            if left <= 0:
+                return False
+            for part in self.climbs:
+                if part.mask & climb.mask == part.mask:
+                    climb.aside.update(set(part.found) - set(climb.found))
+            began = time.monotonic()
+            asked = Asked(climb.space, climb.depth + 1, known=climb.known, seconds=left)
+            climb.questions += 1
+            self._running[climb.mask] = (asked, began)
+        return bool(self._running)
+
+    def _wait(self, until: float) -> None:
+        while True:
+            for climb in self.climbs:
+                if climb.mask in self._running and not self._running[climb.mask][0].running:
+                    asked, began = self._running.pop(climb.mask)
+                    climb.seconds += time.monotonic() - began
+                    self._take(climb, asked.answer())
+                    if self._tell is not None:
+                        self._tell(climb)
+                    return
+            if time.monotonic() > until:
+                for asked, _ in self._running.values():
+                    asked.cancel()
+                self._running.clear()
+                return
+            time.sleep(0.01)
+
+    def _take(self, climb: Climb, answer: Events | bool | None) -> None:
+        if answer is None:
+            climb.ending = "time"
+        elif isinstance(answer, bool):
+            climb.depth += 1
+            if climb.depth >= self._deepest:
+                climb.ending = "depth"
+        else:
+            self._look(climb, answer)
+
+    def _look(self, climb: Climb, events: Events) -> None:
+        judged = self._judge(climb.mask, events)
+        for target in judged.shown:
+            if target not in climb.known:
+                climb.found[target] = events
+        if judged.shown:
+            return
+        climb.spurious += 1
+        if set(judged.failing) <= set(climb.space.arms):
+            # Neither shown nor excused: the readers disagree, and whoever asked has to say so.
+            climb.ending = "disagreement"
+        climb.space = climb.space.beside(judged.failing)
