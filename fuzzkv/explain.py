@@ -136,6 +136,7 @@ def _because(
     promises = [r for r in records if r.primitive == "promise"]
     stores = [r for r in records if r.primitive in ("begin_store", "begin_load")]
     last_act = violation.actor or "the reader"
+    promises = [r for r in promises if r.actor != violation.actor] or promises
     if violation.invariant in ("I1", "I12") and promises and violation.primitive != "promise":
         quoted = promises[-1]
         return [

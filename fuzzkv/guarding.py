@@ -29,11 +29,14 @@ _MET = ("I1", "I12", "I14")
 
 @dataclass(frozen=True)
 class Blamed:
-    """The act without which an invariant isn't broken: at which event, by which primitive."""
+    """The act without which an invariant isn't broken: at which event, by which primitive; and whether the solver's window
+    has what it is broken by.
+    """
 
     event: int
     primitive: str
     act: Act
+    asked: bool
 
 
 @dataclass(frozen=True)
@@ -92,25 +95,24 @@ def blame(recipe: Recipe, violation: Violation) -> Blamed | None:
             heard[number] = (name, s[COLUMNS["EVENT"]], k, what, _broke(s, invariant) > before)
         return result
 
-    def blamed(number: int, then: int | None) -> Blamed:
+    def blamed(number: int, then: int | None, asked: bool) -> Blamed:
         name, event, k, what, _ = acts[number]
-        return Blamed(event, name, Act(k, DOES[name], what, then))
+        return Blamed(event, name, Act(k, DOES[name], what, then), asked)
 
     apply = tapped_apply(recipe.policies, tap)
     _run(recipe, apply, events)
     acts = list(heard)
     at_once = next((number for number, call in enumerate(acts) if call[-1]), None)
     if at_once is not None:
-        return blamed(at_once, None)
+        return blamed(at_once, None, True)
     # With an actor, it is the end of what the actor began; without one, a reader met it.
     then = TICK if violation.actor is not None else STEP
-    if then == STEP and (events[violation.event][0] != STEP or invariant not in _MET):
-        return None
+    asked = then == TICK or (events[violation.event][0] == STEP and invariant in _MET)
     for number in sorted(range(len(acts)), key=lambda n: (acts[n][0] in ACTIONS, n), reverse=True):
         heard.clear()
         refused = number
         if acts[number][1] <= violation.event and not _broke(_run(recipe, apply, events), invariant):
-            return blamed(number, then)
+            return blamed(number, then, asked)
     return None
 
 
@@ -190,11 +192,20 @@ def proposed(recipe: Recipe, violation: Violation, tries: int = AROUND) -> tuple
     invariant = violation.invariant
     found = blame(recipe, violation)
     if found is None:
-        return "no single act is to blame that the solver could ask about"
+        return "whichever single act is left out, it happens all the same"
+    if not found.asked:
+        name = recipe.schedule.policies[found.act.slot]
+        return (
+            f"without {found.primitive} by {name} at event {found.event} it doesn't happen, but it depends on a "
+            "history that the solver's window doesn't have"
+        )
     everyone = tuple(range(len(recipe.policies)))
     best: Tried | None = None
     trial = None
-    for guard in guards(recipe.policies, recipe.config, found.act, invariant):
+    candidates = guards(recipe.policies, recipe.config, found.act, invariant)
+    if candidates is None:
+        return "in the solver's window this act never breaks it"
+    for guard in candidates:
         trial = trial or Trial(recipe, invariant, tries)
         scopes: list[tuple[tuple[int, ...], tuple[str, ...]]] = [((found.act.slot,), (found.primitive,))]
         if found.primitive in COPIES and _holds_for_copies(recipe, found.act, invariant, guard):
@@ -213,6 +224,6 @@ def _holds_for_copies(recipe: Recipe, act: Act, invariant: str, guard: Guard) ->
     """Whether the solver finds the same guard for every way to take the link."""
     others = [replace(act, primitive=DOES[name]) for name in COPIES if DOES[name] is not act.primitive]
     return all(
-        guard.ways in [found.ways for found in guards(recipe.policies, recipe.config, other, invariant)]
+        guard.ways in [found.ways for found in guards(recipe.policies, recipe.config, other, invariant) or ()]
         for other in others
     )

@@ -67,7 +67,7 @@ def replay(case: str, target: str, device: str, policies: str, corpus: Path, no_
 def explain(case: str, policies: str, corpus: Path, no_color: bool) -> None:
     """Say which event broke what, and why.
 
-    It names the clause of the contract that would have refused it.
+    It names the clauses of the contract that would have refused it, and the weakest guard that would have.
     """
     from fuzzkv.corpus import find_case
 

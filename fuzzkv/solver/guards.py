@@ -79,14 +79,15 @@ class Guard:
 
 def guards(
     policies: Sequence[Policy], config: Config, act: Act, invariant: str, room: Room = SMALL
-) -> list[Guard]:
-    """Guards of an act, the weakest first; none if it breaks nothing in the window, or no fact keeps it from that.
+) -> list[Guard] | None:
+    """Guards of an act, the weakest first; ``None`` if it never breaks the invariant in the window, an empty list if no fact
+    keeps it from that.
 
     There is more than one only if none is the weakest there could be: then the first is any of the others, joined.
     """
     moment = _Moment(policies, config, act, invariant, room)
     if moment.look((moment.bad,)) is None:
-        return []
+        return None
     found = moment.enough()
     if found is not None:
         ways = shortest(*moment.sorted_cubes(found))
