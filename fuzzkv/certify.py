@@ -12,14 +12,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fuzzkv.casebook import Recipe, read_case
-from fuzzkv.contract.layout import PAGES
+from fuzzkv.casebook import Recipe, make_case, read_case
+from fuzzkv.contract.layout import NR, PAGES
 from fuzzkv.contract.policy import Policy
-from fuzzkv.contract.schedule import ARRIVE, BOUNDS, FADE, QUEUE, STEP, Event
+from fuzzkv.contract.schedule import ARRIVE, FADE, QUEUE, STEP, Event
+from fuzzkv.corpus import Case
+from fuzzkv.errors import EnvironmentFailure, UsageError
+from fuzzkv.machine.engine import BulkEngine
 from fuzzkv.machine.plans import enabled
 from fuzzkv.machine.readers import text_digest
 from fuzzkv.machine.window import Window
 from fuzzkv.oracles.verdict import subsets
+from fuzzkv.shrink import shrink
 from fuzzkv.solver.asking import Space
 from fuzzkv.solver.shortest import absent, shortest
 from fuzzkv.solver.unrolling import Target
@@ -47,16 +51,14 @@ class Certificate:
             "verdict": "certified" if self.certified else "open",
             "reason": self.reason,
             "text": self.text,
-            "window": vars(self.window) | {},
+            "window": dict(vars(self.window)),
         }
 
 
 def whole(recipe: Recipe) -> Window:
     """The window that leaves nothing of the case's machine out."""
     config = recipe.config
-    return Window(
-        device=config.device_frames, host=max(1, config.host_frames), policies=len(recipe.policies)
-    )
+    return Window(device=config.device_frames, host=max(1, config.host_frames), policies=len(recipe.policies))
 
 
 def used(recipe: Recipe) -> Window:
@@ -97,7 +99,7 @@ def certify(
     began = time.monotonic()
     recipe = read_case(case, allowed={policy.name: policy for policy in policies})
     events, text = recipe.schedule.events, text_digest(recipe.policies)
-    target = (case["class"]["invariant"], case["class"]["actor"] or None, case["class"]["action"])
+    target = target_of(case)
     everything = whole(recipe)
 
     def came_to(certified: bool, reason: str, window: Window, spurious: int = 0) -> Certificate:
@@ -116,7 +118,6 @@ def certify(
     if any(policy.free for policy in recipe.policies):
         return came_to(False, "a policy in ordinary Python can't be read by the solver", everything)
     codes = tuple(sorted(enabled(recipe.policies)))
-    space = Space(policies=recipe.policies, config=recipe.config, window=everything, codes=codes)
     spurious = 0
     for window in dict.fromkeys((used(recipe), everything)):
         here = Space(policies=recipe.policies, config=recipe.config, window=window, codes=codes)
@@ -126,10 +127,10 @@ def certify(
         if not found.proved:
             reason = f"no answer in time about fewer than {len(events)} events in {where}"
             return came_to(False, reason, window, spurious)
-    for mask in subsets(space_mask := (1 << len(recipe.policies)) - 1):
+    for mask in subsets((1 << len(recipe.policies)) - 1):
         smaller = tuple(policy for k, policy in enumerate(recipe.policies) if mask >> k & 1)
         names = [policy.name for policy in smaller]
-        if not smaller or (target[1] is not None and target[1] not in names) or mask == space_mask:
+        if not smaller or (target[1] is not None and target[1] not in names):
             continue
         part = Space(
             policies=smaller,
@@ -141,10 +142,67 @@ def certify(
         if answer is not True:
             what = "no answer in time whether" if answer is None else "it is not so that only the whole set,"
             return came_to(
-                False, f"{what} {'+'.join(names)} alone shows it in {len(events)} events", everything, spurious
+                False,
+                f"{what} {'+'.join(names)} alone shows it in {len(events)} events",
+                everything,
+                spurious,
             )
     reason = (
-        f"no schedule of fewer than {len(events)} events shows the class, and no smaller set in that many: "
-        f"{BOUNDS[ARRIVE][1] + 1} sessions of up to {PAGES} pages, all frames and copies, every kind of event"
+        f"no schedule of fewer than {len(events)} events shows the class, and no smaller set in that many, on the "
+        f"whole machine: {NR} sessions of up to {PAGES} pages, all its frames and copies, every kind of event"
     )
     return came_to(True, reason, everything, spurious)
+
+
+def shrunk(case: Mapping[str, Any], policies: Sequence[Policy] = ()) -> Case:
+    """The case with its schedule shrunk again, keeping the damage that it does; the same one if it is shortest already."""
+    recipe = read_case(case, allowed={policy.name: policy for policy in policies})
+    target = target_of(case)
+    kinds = [f.kind for f in recipe.conflicts()]
+    kind = next((k for k in kinds if (k.invariant, k.actor, k.primitive) == target), None)
+    if kind is None:
+        raise UsageError(
+            code="FKV057",
+            value=str(case["id"]),
+            reason="it doesn't fail any more, so there is nothing to shrink",
+            cure="Replay it: it may be fixed on this version.",
+        )
+    engine = BulkEngine(recipe.policies, recipe.config)
+    found = shrink(engine, kind, recipe.schedule.events)
+    return dict(case) if found is None else shorter(case, recipe, found[0])
+
+
+def target_of(case: Mapping[str, Any]) -> Target:
+    """The class of a case as the solver asks for it."""
+    return case["class"]["invariant"], case["class"]["actor"] or None, case["class"]["action"]
+
+
+def shorter(case: Mapping[str, Any], recipe: Recipe, events: Events) -> Case:
+    """The case of a shorter schedule of the same class, or the case itself if this one isn't.
+
+    What people wrote (label, title, references, twin) goes over; what an engine confirmed doesn't.
+    """
+    if len(events) >= len(recipe.schedule.events):
+        return dict(case)
+    other = Recipe(recipe.schedule.with_events(events), recipe.policies, recipe.config)
+    made = make_case(other, case["class"]["invariant"], seed=case["found"]["seed"], schedules=0)
+    if made is None:
+        raise EnvironmentFailure(
+            code="FKV073",
+            value=str(case["id"]),
+            reason="the machine doesn't see what the solver found",
+            cure="Please report this: it is a fault of fuzzkv.",
+        )
+    kept = {key: case[key] for key in ("label", "title", "references", "twin", "found") if key in case}
+    status = case["status"] if case["status"] == "reported" else "candidate"
+    replay = str(case["replay"]).replace(str(case["id"]), str(made["id"]))
+    return {**made, **kept, "status": status, "replay": replay}
+
+
+def filed(case: Mapping[str, Any], certificate: Certificate, policies: Sequence[Policy] = ()) -> Case:
+    """The case with its certificate; if the solver found a shorter schedule, that one's case."""
+    recipe = read_case(case, allowed={policy.name: policy for policy in policies})
+    found = shorter(case, recipe, certificate.events)
+    found["certificate"] = certificate.as_json()
+    found["minimality"] = "certified" if certificate.certified else "1-minimal"
+    return found

@@ -10,8 +10,8 @@ this text of the contract, their length is the shortest there is.  With the cont
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -161,11 +161,7 @@ class Verification:
         began = time.monotonic()
         known = {} if corpus is None else self.filed(corpus)
         masks = sorted(range(1, 1 << len(self.policies)), key=lambda mask: (mask.bit_count(), mask))
-        spaces = {}
-        for mask in masks:
-            chosen = self.recipe(mask, ()).policies
-            window = Window(**{**vars(self.window), "policies": len(chosen)})
-            spaces[mask] = Space(policies=chosen, config=self.config, window=window, codes=self.codes)
+        spaces = {mask: self._space(mask) for mask in masks}
         ascent = Ascent(spaces, self.judge, tell=self.tell)
         for climb in ascent.climbs:
             climb.aside.update(known.get(climb.mask, {}))
@@ -175,6 +171,18 @@ class Verification:
             result.sets.append(self._verdict(climb, known.get(climb.mask, {})))
         result.seconds = time.monotonic() - began
         return result
+
+    def _space(self, mask: int) -> Space:
+        chosen = self.recipe(mask, ()).policies
+        # More device frames than the sessions have pages cost the solver time; the machine judges with all of them.
+        frames = min(self.config.device_frames, self.window.requests * self.window.pages)
+        window = replace(self.window, device=frames, policies=len(chosen))
+        return Space(
+            policies=chosen,
+            config=replace(self.config, device_frames=frames),
+            window=window,
+            codes=self.codes,
+        )
 
     def _verdict(self, climb: Climb, known: dict[Target, tuple[Events, str, str]]) -> SetVerdict:
         names = self.names(climb.mask)
@@ -191,9 +199,7 @@ class Verification:
         ]
         refuted += [Refuted(names, target, events, "proved") for target, events in climb.found.items()]
         refuted.sort(key=lambda found: (len(found.events), found.target[0], str(found.target)))
-        return SetVerdict(
-            names, tuple(refuted), climb.depth, climb.ending, climb.spurious, climb.questions
-        )
+        return SetVerdict(names, tuple(refuted), climb.depth, climb.ending, climb.spurious, climb.questions)
 
 
 def _standing(case: dict[str, Any], recipe: Recipe) -> str:

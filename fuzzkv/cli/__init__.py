@@ -18,7 +18,7 @@ from typing import NoReturn
 import click
 
 from fuzzkv import __version__
-from fuzzkv.cli import cases, corpus, exhaust, gate, hunt, policies
+from fuzzkv.cli import cases, corpus, exhaust, gate, hunt, policies, verify
 from fuzzkv.cli.shared import Group
 from fuzzkv.errors import (
     EXIT_CLEAN,
@@ -40,6 +40,8 @@ for command in (
     hunt.hunt,
     gate.gate,
     exhaust.exhaust,
+    verify.verify,
+    verify.shrink,
     cases.replay,
     cases.explain,
     policies.policies,

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from fuzzkv.cli.shared import corpus_option, invariant_names
+from fuzzkv.cli.shared import Live, corpus_option, invariant_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,10 +16,6 @@ if TYPE_CHECKING:
     from fuzzkv.exhaust import Conflict, ExhaustResult, SetResult
     from fuzzkv.machine.explored import Explored
     from fuzzkv.machine.scope import Scope
-
-
-EVERY = 10.0
-"""Seconds between two lines of progress where standard error is no terminal."""
 
 
 @click.command()
@@ -109,6 +104,11 @@ def exhaust(
         extra=extra,
     )
     limit, seconds = parse_memory(memory), parse_seconds(max_time)
+    live = Live()
+
+    def heard(names: tuple[str, ...], explored: Explored) -> None:
+        live(f"{_set_text(names)}: depth {explored.depth}, {_numbers(explored)}")
+
     click.echo(f"every schedule of {_scope_text(scope)}; contract {contract}, {memory} of memory, {max_time}")
     click.echo(_events_text(scope, extras_of(chosen)))
     result = run(
@@ -120,8 +120,9 @@ def exhaust(
         depth=depth,
         seconds=seconds,
         corpus=corpus if file_cases else None,
-        tell=_Progress(),
+        tell=heard,
     )
+    live.end()
     _print(result)
     sys.exit(result.exit_code)
 
@@ -152,21 +153,6 @@ def _set_text(names: tuple[str, ...]) -> str:
     return " + ".join(names) or "full cache"
 
 
-class _Progress:
-    """Where the search is, on standard error: a line that overwrites itself on a terminal, else one now and then."""
-
-    def __init__(self) -> None:
-        self.printed = time.monotonic()
-
-    def __call__(self, names: tuple[str, ...], explored: Explored) -> None:
-        text = f"{_set_text(names)}: depth {explored.depth}, {_numbers(explored)}"
-        if sys.stderr.isatty():
-            click.echo(f"\r{text[:110]:<110}", nl=False, err=True)
-        elif time.monotonic() - self.printed > EVERY:
-            self.printed = time.monotonic()
-            click.echo(text, err=True)
-
-
 def _numbers(explored: Explored) -> str:
     classes = len(explored.witnesses)
     found = "1 class" if classes == 1 else f"{classes} classes"
@@ -174,8 +160,6 @@ def _numbers(explored: Explored) -> str:
 
 
 def _print(result: ExhaustResult) -> None:
-    if sys.stderr.isatty():
-        click.echo("\r" + " " * 110 + "\r", nl=False, err=True)
     for found in result.sets:
         click.echo(_line(found))
         for conflict in found.conflicts:

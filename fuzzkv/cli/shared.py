@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,6 +15,8 @@ from fuzzkv.errors import UsageError, did_you_mean
 if TYPE_CHECKING:
     from rich.console import Console
 
+EVERY = 10.0
+"""Seconds between two lines of progress where standard error is no terminal."""
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -30,6 +34,25 @@ class Group(click.Group):
                 cure=did_you_mean(args[0], self.list_commands(ctx)),
             )
         return super().resolve_command(ctx, args)
+
+
+class Live:
+    """Where a long command is, on standard error: a line that overwrites itself on a terminal, else one now and then."""
+
+    def __init__(self) -> None:
+        self.printed = time.monotonic()
+
+    def __call__(self, text: str) -> None:
+        if sys.stderr.isatty():
+            click.echo(f"\r{text[:110]:<110}", nl=False, err=True)
+        elif time.monotonic() - self.printed > EVERY:
+            self.printed = time.monotonic()
+            click.echo(text, err=True)
+
+    def end(self) -> None:
+        """Clear the line."""
+        if sys.stderr.isatty():
+            click.echo("\r" + " " * 110 + "\r", nl=False, err=True)
 
 
 def no_color_option(command: Command) -> Command:

@@ -318,13 +318,19 @@ class Circuit:
         if literal != TRUE:
             self.always.append(literal)
 
-    def clauses(self, roots: Iterable[Literal]) -> tuple[int, str]:
-        """The clauses, in DIMACS, of all gates that ``roots`` depend on; and how many they are."""
-        given = bytearray(len(self._kinds))
-        given[TRUE] = 1
-        found = [f"{TRUE} 0\n"]
-        count = 1
+    def clauses(self, roots: Iterable[Literal], given: bytearray | None = None) -> tuple[int, str]:
+        """The clauses, in DIMACS, of all gates that ``roots`` depend on; and how many they are.
+
+        ``given`` marks the gates that were given out before, and then those of this call too.
+        """
+        given = bytearray() if given is None else given
+        given.extend(bytes(len(self._kinds) - len(given)))
+        found: list[str] = []
+        count = 0
         todo = [abs(root) for root in roots]
+        if not given[TRUE]:
+            given[TRUE], count = 1, 1
+            found.append(f"{TRUE} 0\n")
         while todo:
             gate = todo.pop()
             if given[gate]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import z3
 
-from fuzzkv.machine.circuit import TRUE, Circuit, Literal
+from fuzzkv.machine.circuit import Circuit, Literal
 
 
 class Literals:
@@ -19,7 +19,7 @@ class Literals:
         self._solver = z3.SolverFor("QF_FD")
         self._atoms: dict[int, z3.BoolRef] = {}
         self._required = 0
-        self._assert([(TRUE,)])
+        self._given = bytearray()
 
     def _atom(self, literal: Literal) -> z3.BoolRef:
         """A literal as a term; Z3 calls variable ``n`` of a DIMACS text by the number ``n``."""
@@ -33,19 +33,16 @@ class Literals:
         self._atoms[literal] = atom
         return atom
 
-    def _assert(self, clauses: Sequence[Sequence[Literal]]) -> None:
-        # As a text: to build the same clauses as terms takes thirty times as long.
-        lines = [f"{' '.join(map(str, clause))} 0" for clause in clauses]
-        if lines:
-            self._solver.from_string("\n".join([f"p cnf {len(self.circuit.gates)} {len(lines)}", *lines, ""]))
-
     def holds(self, assumed: Iterable[Literal], told: Iterable[Literal] = ()) -> set[Literal] | None:
         """Which of the literals ``told`` hold in an answer in which all of ``assumed`` do, or ``None`` if there is none."""
         assumed, told = tuple(assumed), tuple(told)
         required = self.circuit.always[self._required :]
         self._required = len(self.circuit.always)
-        roots = (*assumed, *told, *(x for clause in required for x in clause))
-        self._assert([*self.circuit.clauses(roots), *required])
+        count, text = self.circuit.clauses((*assumed, *told, *required), self._given)
+        text += "".join(f"{literal} 0\n" for literal in required)
+        if text:
+            # As a text: to build the same clauses as terms takes thirty times as long.
+            self._solver.from_string(f"p cnf {len(self.circuit)} {count + len(required)}\n{text}")
         if self._solver.check(*(self._atom(x) for x in assumed)) != z3.sat:
             return None
         model = self._solver.model()

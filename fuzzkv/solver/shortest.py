@@ -55,7 +55,7 @@ def shortest(
                     return Shortest(best, False, spurious, questions)
                 # A smaller set fails under it as well: from now on those are run beside.
                 spurious += 1
-                space = space.beside([m for m in range(1, (1 << len(space.policies)) - 1)])
+                space = space.beside(list(range(1, (1 << len(space.policies)) - 1)))
                 continue
             best = shorter
     return Shortest(best, True, spurious, questions)
@@ -78,5 +78,3 @@ def absent(
         if answer is not False:
             return False
     return True
-
-

@@ -6,7 +6,7 @@ Only schedules in normal form are unrolled; every other one has a shorter one, o
 - no idle time follows another, unless one alone would be longer than there is;
 - a page that fades does so at once after the step (or the arrival) before it, and pages that fade together do so in
   order: nothing but a step looks at that; only where no rule of the set looks at it either;
-- a session opens first, or what may come before that: time that passes in front of it is ``delayed`` and asked apart.
+- time doesn't pass before anything else has happened: schedules in which it does are ``delayed``, and asked apart.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ from fuzzkv.contract.schedule import (
     ARRIVE,
     BOUNDS,
     FADE,
+    FAIL,
     FINISH,
     GROW,
+    LATE,
     PAUSE,
     QUEUE,
     STEP,
@@ -47,6 +49,8 @@ _REPORTS = ("STEPS", "LAT_MAX", "LAT_SUM", "FREED", "REMOTE", "DEMAND", "GOAL", 
 _SESSIONS = (ARRIVE, STEP, FADE, FINISH, QUEUE, TEXT, GROW, VERIFY, ABORT, PAUSE)
 _PAGES = (STEP, FADE, ABORT)
 _OPENS = (ARRIVE, QUEUE)
+_NEVER_FIRST = (TICK, STEP, FADE, FINISH, GROW, VERIFY, ABORT, PAUSE, FAIL, LATE)
+"""Beside time: what changes nothing as long as no session is open and nothing in flight."""
 _CAUSES = {invariant.id: invariant.implied_by for invariant in INVARIANTS}
 
 
@@ -104,7 +108,7 @@ class Unrolling:
             return TICK, c.unknown(*BOUNDS[TICK][:2]), 0
         codes = self.codes
         if number == opening:
-            codes = tuple(op for op in codes if op in _OPENS or op > QUEUE)
+            codes = tuple(op for op in codes if op not in _NEVER_FIRST)
         limits = {op: self._bounds(op) for op in codes}
         op: Any = codes[0]
         if len(codes) > 1:
@@ -208,4 +212,3 @@ class Unrolling:
     def schedule(self, value: Callable[[Any], int]) -> tuple[Event, ...]:
         """The events of an answer, which ``value`` reads."""
         return tuple((value(op), value(a), value(b)) for op, a, b in self.events)
-

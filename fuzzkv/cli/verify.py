@@ -1,0 +1,175 @@
+"""``fuzzkv verify`` and ``fuzzkv shrink``: what the solver says of a composition, and of a case."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fuzzkv.cli.shared import (
+    Live,
+    allow_option,
+    allowed,
+    console,
+    corpus_option,
+    invariant_names,
+    no_color_option,
+)
+from fuzzkv.errors import EXIT_CLEAN, EXIT_ENVIRONMENT
+
+if TYPE_CHECKING:
+    from fuzzkv.certify import Certificate
+    from fuzzkv.solver.ascent import Climb
+    from fuzzkv.verify import Refuted, SetVerdict, Verified
+
+
+@click.command()
+@click.option(
+    "--policies", default="offload,quant,evict", show_default=True, help="Names or pkg.module:NAME."
+)
+@click.option(
+    "--pages", type=click.IntRange(1, 8), default=6, show_default=True, help="Pages of a session, at most."
+)
+@click.option(
+    "--requests", type=click.IntRange(1, 2), default=1, show_default=True, help="Sessions at once, at most."
+)
+@click.option("--faults", is_flag=True, help="Failed and late copies and ends of sessions as well.")
+@click.option(
+    "--max-time", default="30s", show_default=True, help="Time for all sets together: 90s, 10m or 1h."
+)
+@click.option("--fresh", is_flag=True, help="Don't look into the corpus: everything is found anew.")
+@corpus_option
+@no_color_option
+def verify(
+    policies: str,
+    pages: int,
+    requests: int,
+    faults: bool,
+    max_time: str,
+    fresh: bool,
+    corpus: Path,
+    no_color: bool,
+) -> None:
+    """Ask the solver whether policies break together.
+
+    Every set of them is searched event by event; what is found is run on the machine before it counts. Classes that the
+    corpus has for these policies are run again, and come with their certificate. Nothing is written. Exit 1: a class is
+    refuted; 3: nothing was, up to the depth that is printed, which proves nothing beyond it.
+    """
+    from fuzzkv.contract.schedule import Config
+    from fuzzkv.machine.window import Window
+    from fuzzkv.options import parse_policies, parse_seconds
+    from fuzzkv.policies.registry import resolve
+    from fuzzkv.verify import Verification
+
+    config = Config()
+    window = Window(
+        requests=requests, pages=pages, device=config.device_frames, host=max(1, config.host_frames)
+    )
+    live = Live()
+
+    def heard(climb: Climb) -> None:
+        names = " + ".join(verification.names(climb.mask))
+        live(f"{names}: every schedule of {climb.depth} events, {len(climb.found)} new classes")
+
+    verification = Verification(resolve(parse_policies(policies)), config, window, faults=faults, tell=heard)
+    result = verification.run(parse_seconds(max_time), None if fresh else corpus)
+    live.end()
+    _print(result, no_color)
+    sys.exit(result.exit_code)
+
+
+def _print(result: Verified, no_color: bool) -> None:
+    out = console(no_color)
+    window = result.window
+    out.print(
+        f"window: {window.requests} x {window.pages} pages, {window.copies} copies in flight", markup=False
+    )
+    for each in result.sets:
+        out.print(_line(each), markup=False)
+        for found in each.refuted:
+            out.print(_class(found), markup=False)
+    count = len(result.conflicts)
+    shortest = sum(found.shortest in ("proved", "certified") for found in result.conflicts)
+    out.print(
+        f"{count} classes of conflict, {shortest} of them shown to be at their shortest ({result.seconds:.0f} s)",
+        markup=False,
+    )
+
+
+def _line(each: SetVerdict) -> str:
+    safe = (
+        f"every schedule of up to {each.depth} events holds nothing else" if each.refuted else "nothing found"
+    )
+    spurious = f", {each.spurious} spurious of {each.questions}" if each.spurious else ""
+    return f"{' + '.join(each.policies)}: {each.verdict}: {safe}; ended by the {each.ending}{spurious}"
+
+
+_STANDING = {
+    "proved": "the shortest in this window",
+    "certified": "certified: the shortest on the whole machine",
+    "known": "a shorter one isn't excluded",
+}
+
+
+def _class(found: Refuted) -> str:
+    invariant, actor, primitive = found.target
+    what = f"{invariant} ({invariant_names()[invariant]}) by {actor or 'nobody'}, {primitive}"
+    head = f"  {what}: {len(found.events)} events, {_STANDING[found.shortest]}"
+    if found.case:
+        return f"{head} ({found.case})"
+    from fuzzkv.contract.schedule import Schedule
+
+    rows = Schedule(found.policies, found.events).as_json()
+    return f"{head}\n    {'; '.join(' '.join(str(x) for x in row) for row in rows)}"
+
+
+@click.command()
+@click.argument("case")
+@click.option("--certify", is_flag=True, help="Let the solver show that there is none shorter.")
+@click.option("--max-time", default="10m", show_default=True, help="Time for the solver.")
+@allow_option
+@corpus_option
+@no_color_option
+def shrink(case: str, certify: bool, max_time: str, policies: str, corpus: Path, no_color: bool) -> None:
+    """Shrink a CASE (id, file or label) of the corpus again.
+
+    A shorter schedule of its class is filed beside it. With --certify the solver looks for one with fewer events until it
+    has shown that there is none, and that no smaller set of the policies shows the class: then the case is certified. Exit
+    0: filed; 3: the solver couldn't tell in time, and the case says how far it came.
+    """
+    from fuzzkv.certify import certify as ask
+    from fuzzkv.certify import filed, shrunk
+    from fuzzkv.corpus import find_path, load_case, save_case, write_index
+    from fuzzkv.options import parse_seconds
+
+    path = find_path(case, corpus)
+    old = load_case(path)
+    chosen = allowed(policies)
+    new = shrunk(old, chosen)
+    certificate = None
+    if certify:
+        live = Live()
+        certificate = ask(new, chosen, seconds=parse_seconds(max_time), tell=live)
+        live.end()
+        new = filed(new, certificate, chosen)
+    folder = path.parent
+    saved = save_case(new, folder)
+    write_index(folder)
+    console(no_color).print(
+        _told(old["id"], len(old["schedule"]), saved.case["id"], certificate, new), markup=False
+    )
+    sys.exit(EXIT_CLEAN if certificate is None or certificate.certified else EXIT_ENVIRONMENT)
+
+
+def _told(old: str, before: int, new: str, certificate: Certificate | None, case: dict[str, object]) -> str:
+    after = len(case["schedule"])  # type: ignore[arg-type]
+    lines = [f"{old}: {before} events; none of our passes makes it shorter"]
+    if new != old:
+        lines = [f"{new}: {after} events, filed beside {old} with its {before}"]
+    if certificate is not None:
+        verdict = "certified" if certificate.certified else "not certified"
+        lines.append(f"{verdict} ({certificate.seconds:.0f} s): {certificate.reason}")
+    return "\n".join(lines)
