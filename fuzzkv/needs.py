@@ -12,13 +12,16 @@ from typing import Any
 
 from fuzzkv.casebook import Recipe, read_case
 from fuzzkv.contract.policy import Policy
-from fuzzkv.contract.schedule import ACT
+from fuzzkv.contract.schedule import Schedule, schedule_from_json
 from fuzzkv.errors import UsageError
 from fuzzkv.explain import refusals
-from fuzzkv.solver.necessity import Kind, Outcome, Pair, shortened, smallest
+from fuzzkv.solver.facts import FACTS
+from fuzzkv.solver.necessity import Kind, Outcome, Pair, shortened, smallest, verified
 from fuzzkv.solver.pairs import Bound, Search
-from fuzzkv.solver.pieces import FACTS, NAMES, PIECES
-from fuzzkv.solver.trials import Run, Setting
+from fuzzkv.solver.pieces import NAMES, PIECES
+from fuzzkv.solver.strangers import Way, altered, blindfolds
+from fuzzkv.solver.trials import Run, Setting, Trace
+from fuzzkv.solver.variants import Events
 
 Tell = Callable[[str, int, int], None]
 """``tell(case, done, of)`` while a case is searched."""
@@ -68,7 +71,9 @@ def necessity(
     return judged(rows, left_out, bound)
 
 
-def judged(rows: Sequence[Mapping[str, Any]], left_out: Sequence[Mapping[str, str]], bound: Bound) -> dict[str, Any]:
+def judged(
+    rows: Sequence[Mapping[str, Any]], left_out: Sequence[Mapping[str, str]], bound: Bound
+) -> dict[str, Any]:
     """The report that the rows of cases come to."""
     sets = [frozenset(pair["pieces"]) for row in rows for pair in (*row["pairs"], *row["strange"])]
     return {
@@ -95,11 +100,18 @@ def _row(case: Mapping[str, Any], recipe: Recipe, bound: Bound, tell: Tell | Non
     kind = case["class"]
     setting = Setting(recipe.config, recipe.policies)
     actor = names.index(kind["actor"]) if kind["actor"] else -1
-    search = Search(setting, Kind(kind["invariant"], actor, kind["action"]), recipe.schedule.events, bound)
-    outcome = search.run(None if tell is None else lambda done, of: tell(str(case["id"]), done, of))
+    sort = Kind(kind["invariant"], actor, kind["action"])
+    say = None if tell is None else lambda done, of: tell(str(case["id"]), done, of)
+    outcome = Search(setting, sort, recipe.schedule.events, bound).run(say)
+    found = dict(outcome.strange)
+    for ways in blindfolds(setting, actor) if actor >= 0 else ():
+        blind = Search(setting, sort, recipe.schedule.events, bound, ways).run(say)
+        outcome.looked += blind.looked
+        for pieces, pair in (*blind.pairs.items(), *blind.strange.items()):
+            found.setdefault(pieces, pair)
     known = smallest(outcome.pairs)
-    strange = [d for d in smallest(outcome.strange) if not any(other <= d for other in known)]
-    clauses = list(dict.fromkeys(clause for _, clause in refusals(recipe)))
+    strange = [d for d in smallest(found) if not any(other <= d for other in known)]
+    clauses = _clauses(recipe, int(case["violation"]["event"]))
     return {
         "id": case["id"],
         "label": case["label"],
@@ -112,9 +124,22 @@ def _row(case: Mapping[str, Any], recipe: Recipe, bound: Bound, tell: Tell | Non
         "refused": len(outcome.refused),
         "allowed": outcome.allowed,
         "pairs": [_pair(setting, case, outcome.pairs[d]) for d in known],
-        "strange": [_pair(setting, case, outcome.strange[d]) for d in strange],
+        "strange": [_pair(setting, case, found[d]) for d in strange],
         "facts": _facts(outcome),
     }
+
+
+def _clauses(recipe: Recipe, event: int) -> list[str]:
+    """The clauses of the contract that refuse the case where it breaks, or else what led to it."""
+    there = [clause for e, clause in refusals(recipe, from_event=event) if e == event]
+    return list(dict.fromkeys(there or (clause for _, clause in refusals(recipe))))
+
+
+def _of_clauses(row: Mapping[str, Any]) -> set[str]:
+    """The pieces that the clauses that refuse a case read there."""
+    found = {piece for clause in row["clauses"] for piece in OF_CLAUSE.get(clause, ())}
+    # Who condemns a page goes by his own evidence: there is no certificate of another's to be read.
+    return found if row["action"] == "spend" else found - {"target"}
 
 
 def _facts(outcome: Outcome) -> list[dict[str, str]]:
@@ -125,35 +150,69 @@ def _pair(setting: Setting, case: Mapping[str, Any], found: Pair) -> dict[str, A
     pair = shortened(setting, found)
     names = tuple(policy.name for policy in setting.policies)
 
-    def rows(events: Any) -> list[list[object]]:
-        from fuzzkv.contract.schedule import Schedule
-
+    def rows(events: Events) -> list[list[object]]:
         return Schedule(names, events).as_json()
 
-    stranger = pair.stranger
+    def others(ways: tuple[Way, ...]) -> list[list[str]]:
+        return [[names[slot], how] for slot, how in ways]
+
     return {
         "case": case["id"],
         "pieces": sorted(pair.pieces, key=NAMES.index),
         "policy": names[pair.refused.slot],
         "primitive": pair.primitive,
         "arguments": list(pair.arguments),
-        "stranger": [names[stranger.slot], stranger.how] if stranger else [],
-        "refused": {"schedule": rows(pair.end), "event": len(pair.refused.events) - 1, "call": pair.refused.ordinal},
+        "refused": {
+            "schedule": rows(pair.end),
+            "event": len(pair.refused.events) - 1,
+            "call": pair.refused.ordinal,
+            "others": others(pair.refused_as),
+        },
         "allowed": {
             "schedule": rows(pair.allowed.events),
             "event": len(pair.allowed.events) - 1,
             "call": pair.allowed.ordinal,
+            "others": others(pair.allowed_as),
         },
         "differ": list(_differ(setting, pair)),
     }
 
 
+def recheck(case: Mapping[str, Any], pair: Mapping[str, Any], allowed: Sequence[Policy] = ()) -> list[str]:
+    """Run a pair of a report anew: the pieces in which its traces differ; none if they make no pair (any more)."""
+    recipe = read_case(case, allowed={policy.name: policy for policy in allowed})
+    names = list(recipe.schedule.policies)
+    kind, slot = case["class"], names.index(pair["policy"])
+
+    def trace(of: Mapping[str, Any]) -> tuple[Trace, Events, tuple[Way, ...]]:
+        events = schedule_from_json(tuple(names), of["schedule"]).events
+        ways = tuple((names.index(name), how) for name, how in of["others"])
+        return Trace(events[: of["event"] + 1], slot, of["call"]), events, ways
+
+    refused, end, refused_as = trace(pair["refused"])
+    permitted, _, allowed_as = trace(pair["allowed"])
+    actor = names.index(kind["actor"]) if kind["actor"] else -1
+    told = Pair(
+        Kind(kind["invariant"], actor, kind["action"]),
+        refused,
+        permitted,
+        end,
+        frozenset(pair["pieces"]),
+        pair["primitive"],
+        tuple(pair["arguments"]),
+        refused_as,
+        allowed_as,
+    )
+    found = verified(Setting(recipe.config, recipe.policies), told) or frozenset()
+    return sorted(found, key=NAMES.index)
+
+
 def _differ(setting: Setting, pair: Pair) -> Iterator[list[object]]:
     """The simple facts of the pieces in which the views differ, just before the last event of each trace."""
-    beside = pair.stranger.setting if pair.stranger else setting
+    here, beside = altered(setting, pair.refused_as), altered(setting, pair.allowed_as)
     page = pair.arguments[0] if pair.arguments else 0
     slot = pair.refused.slot
-    one = Run(setting).go(pair.refused.events[:-1], setting.full).state
+    one = Run(here).go(pair.refused.events[:-1], setting.full).state
     other = Run(beside).go(pair.allowed.events[:-1], setting.full).state
     for piece, name, read in FACTS:
         if piece in pair.pieces:
@@ -172,21 +231,24 @@ def _piece(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         mine = [(how, pair) for how, pair in pairs if name in pair["pieces"]]
         for how, pair in mine:
             shown[how if len(pair["pieces"]) == 1 else "among"].append(pair)
-        if mine or any(name in OF_CLAUSE.get(clause, ()) for clause in row["clauses"]):
+        if mine or name in _of_clauses(row):
             takes_part.append(row["id"])
         if not mine and row["id"] in takes_part:
             told += [{"case": row["id"], **fact} for fact in row["facts"] if fact["piece"] != name]
-    verdict = "needed" if shown["alone"] else "needed beside strangers" if shown["strange"] else ""
+    verdict = "needed" if shown["alone"] else "needed, any neighbour" if shown["strange"] else ""
     if not verdict and shown["among"]:
         verdict = "one of several"
     if not verdict:
         verdict = "replaceable" if takes_part else "no part"
-    best = min(
-        shown["alone"] or shown["strange"] or shown["among"],
-        key=lambda pair: (len(pair["pieces"]), len(pair["refused"]["schedule"]) + len(pair["allowed"]["schedule"]), pair["case"]),
-        default=None,
-    )
-    shown_in = sorted({pair["case"] for pair in shown["alone"] or shown["strange"] or shown["among"]})
+    pairs_of_it = shown["alone"] or shown["strange"] or shown["among"]
+    about = {row["id"] for row in rows if name in _of_clauses(row)}
+
+    def plain(pair: Mapping[str, Any]) -> tuple[Any, ...]:
+        length = len(pair["refused"]["schedule"]) + len(pair["allowed"]["schedule"])
+        return len(pair["pieces"]), pair["case"] not in about, length, pair["case"]
+
+    best = min(pairs_of_it, key=plain, default=None)
+    shown_in = sorted({pair["case"] for pair in pairs_of_it})
     return {
         "name": name,
         "columns": list(piece.columns),
@@ -197,12 +259,3 @@ def _piece(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "pair": best,
         "told": told,
     }
-
-
-def acts(pair: Mapping[str, Any], which: str) -> int:
-    """How many acts of the pair's policy one of its traces has, the last one included."""
-    schedule = pair[which]["schedule"][: pair[which]["event"] + 1]
-    return sum(row[0] == "act" and row[1] == pair["policy"] for row in schedule)
-
-
-__all__ = ["ACT", "OF_CLAUSE", "Bound", "acts", "judged", "least", "necessity"]

@@ -18,7 +18,7 @@ from typing import NoReturn
 import click
 
 from fuzzkv import __version__
-from fuzzkv.cli import cases, corpus, exhaust, gate, hunt, policies
+from fuzzkv.cli import cases, corpus, exhaust, gate, hunt, necessity, policies
 from fuzzkv.cli.shared import Group
 from fuzzkv.errors import (
     EXIT_CLEAN,
@@ -40,6 +40,7 @@ for command in (
     hunt.hunt,
     gate.gate,
     exhaust.exhaust,
+    necessity.necessity,
     cases.replay,
     cases.explain,
     policies.policies,

@@ -9,11 +9,11 @@ since the run began, so a rule may remember whatever it likes.
 
 1. in the *refused* trace the act breaks the invariant of a known kind: with it the set fails while every proper subset passes
    under the same schedule; without it (that one call is refused, everything else goes on) nothing breaks, to the end of the
-   schedule and in what the workload may ask afterwards;
+   schedule and in whatever may be asked afterwards;
 2. in the *allowed* trace nothing is broken, the act runs, and nothing breaks afterwards;
 3. the two views differ in nothing but a set ``D`` of pieces.
 
-Why such a pair is a proof: let every policy have any private rule that sees no piece of ``D``, and let these rules allow all
+Why such a pair is a proof: let every policy have any rule that sees no piece of ``D``, and let these rules allow all
 harmless traces.  The refused trace without its last act is harmless, so all acts before that one are allowed, whoever takes
 them.  The allowed trace is harmless, so its act is allowed; the view is the same, so it is allowed in the refused trace
 too, and the conflict happens.  So at least one piece of ``D`` has to be shared; if ``D`` is one piece, that piece is needed.
@@ -21,8 +21,15 @@ too, and the conflict happens.  So at least one piece of ``D`` has to be shared;
 *Whatever may be asked afterwards* is one step at once for each page of each open session, and all of them once the link
 has come to rest, without further acts: those would be refused or allowed on their own.
 
-**What isn't proved.**  That no pair is found says so for the schedules that were looked at (``solver.pairs.Bound``), no more.  A fact that
-tells all refused acts from all allowed ones that were seen is what a private rule could go by; it isn't a proof either.
+**Neighbours.**  A policy knows itself and its view, never another policy, so harmless are also traces beside neighbours that
+nobody has met: ``solver.strangers`` has a few that take a known policy's acts and say otherwise.  A pair whose allowed trace
+needs one says *any neighbour*: a rule made for the known neighbours alone might do without the piece.  And a known rule that
+reads a piece is none that can't see it: where that matters it is looked at blindfolded, and its acts are those of a rule that
+allows all harmless traces, not of the known one.
+
+**What isn't proved.**  That no pair is found says so for the schedules that were looked at (``solver.pairs.Bound``), no more.
+A fact that tells all refused acts from all allowed ones that were met is what a private rule could go by; it is no proof
+either.  Nor does a pair say that the piece suffices: the contract's clauses are there for that.
 """
 
 from __future__ import annotations
@@ -32,7 +39,7 @@ from dataclasses import dataclass, field, replace
 
 from fuzzkv.contract.schedule import ACT
 from fuzzkv.solver.pieces import NAMES
-from fuzzkv.solver.strangers import Stranger
+from fuzzkv.solver.strangers import Way, altered
 from fuzzkv.solver.survey import Broke, Survey, Surveyor
 from fuzzkv.solver.trials import Call, Run, Setting, Trace, broken, clean_after, differing
 from fuzzkv.solver.variants import Events
@@ -49,7 +56,11 @@ class Kind:
     def among(self, found: tuple[Broke, ...]) -> Broke | None:
         """Where a run broke it, if it did."""
         return next(
-            (b for b in found if (b.invariant, b.actor, b.primitive) == (self.invariant, self.actor, self.primitive)),
+            (
+                b
+                for b in found
+                if (b.invariant, b.actor, b.primitive) == (self.invariant, self.actor, self.primitive)
+            ),
             None,
         )
 
@@ -58,8 +69,8 @@ class Kind:
 class Pair:
     """The two traces, the pieces in which their views differ, and the act (primitive and arguments).
 
-    The refused trace goes on to the ``end``, the schedule that breaks the invariant.  ``stranger`` is the neighbour of the
-    allowed trace, if it isn't the known one.
+    The refused trace goes on to the ``end``, the schedule that breaks the invariant.  ``refused_as`` and ``allowed_as`` say
+    which policies of each trace aren't the known ones.
     """
 
     kind: Kind
@@ -69,7 +80,8 @@ class Pair:
     pieces: frozenset[str]
     primitive: str
     arguments: tuple[int, ...]
-    stranger: Stranger | None = None
+    refused_as: tuple[Way, ...] = ()
+    allowed_as: tuple[Way, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -148,23 +160,24 @@ def may_be_allowed(setting: Setting, trace: Trace, rest: Events = ()) -> bool:
     return until_act(listened(setting, trace), trace) is not None
 
 
-def verified(
-    setting: Setting,
-    kind: Kind,
-    refused: Trace,
-    end: Events,
-    allowed: Trace,
-    stranger: Stranger | None = None,
-) -> Pair | None:
-    """The pair that two traces make, if they make one: everything above is run anew."""
-    beside = stranger.setting if stranger else setting
-    if refused.slot != allowed.slot or not may_be_allowed(beside, allowed, end[len(refused.events) :]):
+def verified(setting: Setting, pair: Pair) -> frozenset[str] | None:
+    """The pieces in which the views of a pair's traces differ, if they do make a pair: everything above is run anew.
+
+    ``setting`` has the known policies; the ``pieces`` that the pair names aren't looked at.
+    """
+    here, beside = altered(setting, pair.refused_as), altered(setting, pair.allowed_as)
+    refused, allowed = pair.refused, pair.allowed
+    if refused.slot != allowed.slot or not may_be_allowed(beside, allowed, pair.end[len(refused.events) :]):
         return None
-    one, other = until_act(listened(setting, refused), refused), until_act(listened(beside, allowed), allowed)
+    one, other = until_act(listened(here, refused), refused), until_act(listened(beside, allowed), allowed)
     pieces = differing(one, other) if one is not None and other is not None else None
-    if not pieces or one is None or not must_be_refused(setting, kind, refused, end):
+    if (
+        not pieces
+        or one is None
+        or (one[-1].primitive, one[-1].arguments) != (pair.primitive, pair.arguments)
+    ):
         return None
-    return Pair(kind, refused, allowed, end, pieces, one[-1].primitive, one[-1].arguments, stranger)
+    return pieces if must_be_refused(here, pair.kind, refused, pair.end) else None
 
 
 def shortened(setting: Setting, pair: Pair) -> Pair:
@@ -172,25 +185,27 @@ def shortened(setting: Setting, pair: Pair) -> Pair:
     i = 0
     while i < max(len(pair.refused.events), len(pair.allowed.events)) - 1:
         for smaller in _without(pair, i):
-            found = verified(setting, pair.kind, *smaller, pair.stranger)
-            same = found is not None and (found.primitive, found.arguments) == (pair.primitive, pair.arguments)
-            if found is not None and same and found.pieces == pair.pieces:
-                pair, i = found, -1
+            if verified(setting, smaller) == pair.pieces:
+                pair, i = smaller, -1
                 break
         i += 1
     return pair
 
 
-def _without(pair: Pair, i: int) -> Iterator[tuple[Trace, Events, Trace]]:
+def _without(pair: Pair, i: int) -> Iterator[Pair]:
     """What is left of a pair without the ``i``-th event of the refused trace and one like it of the other, or of one alone."""
     one, other = pair.refused.events[:-1], pair.allowed.events[:-1]
     if i < len(one):
         twins: list[int | None] = [j for j, event in enumerate(other) if event == one[i]]
         for j in [*twins, None]:
-            refused = replace(pair.refused, events=_left(pair.refused.events, i))
-            yield refused, _left(pair.end, i), replace(pair.allowed, events=_left(pair.allowed.events, j))
+            yield replace(
+                pair,
+                refused=replace(pair.refused, events=_left(pair.refused.events, i)),
+                end=_left(pair.end, i),
+                allowed=replace(pair.allowed, events=_left(pair.allowed.events, j)),
+            )
     if i < len(other):
-        yield pair.refused, pair.end, replace(pair.allowed, events=_left(pair.allowed.events, i))
+        yield replace(pair, allowed=replace(pair.allowed, events=_left(pair.allowed.events, i)))
 
 
 def _left(events: Events, i: int | None) -> Events:

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import TypeVar
 
-from fuzzkv.solver.necessity import Fact, Kind, Outcome, must_be_refused, ordinal_of, verified
-from fuzzkv.solver.pieces import FACTS, NAMES
-from fuzzkv.solver.strangers import Stranger, strangers
+from fuzzkv.solver.facts import FACTS
+from fuzzkv.solver.necessity import (
+    Fact,
+    Kind,
+    Outcome,
+    Pair,
+    listened,
+    must_be_refused,
+    ordinal_of,
+    until_act,
+    verified,
+)
+from fuzzkv.solver.pieces import NAMES
+from fuzzkv.solver.strangers import Way, altered, strangers
 from fuzzkv.solver.survey import Seen, Survey, Surveyor
 from fuzzkv.solver.trials import Run, Setting, Trace, clean_after
 from fuzzkv.solver.variants import Events, changed, silent
@@ -27,9 +38,11 @@ _ENOUGH, _LONGER = 20, 6
 
 @dataclass(frozen=True)
 class Bound:
-    """How far a search looks: ``schedules`` drawn near the case from ``seed`` (more where few acts to refuse are met); around each of the first ``exact`` acts that have
-    to be refused, up to ``around`` schedules in which only others act otherwise, and as many beside each stranger for
-    the first few of them.
+    """How far a search looks.
+
+    ``schedules`` are drawn near the case from ``seed`` (more where few acts to refuse are met).  Around each of the first
+    ``exact`` acts that have to be refused, up to ``around`` schedules are looked at in which only others act otherwise; and
+    the first ``strange`` of each kind once more beside strangers.
     """
 
     schedules: int = 600
@@ -45,10 +58,16 @@ _T = TypeVar("_T")
 
 
 class Search:
-    """Looks for pairs of one kind near a schedule that breaks it."""
+    """Looks for pairs of one kind near a schedule that breaks it.
 
-    def __init__(self, setting: Setting, kind: Kind, events: Events, bound: Bound) -> None:
-        self.setting, self.kind, self.bound = setting, kind, bound
+    ``ways`` says which policies of ``known`` aren't themselves in the refused traces.
+    """
+
+    def __init__(
+        self, known: Setting, kind: Kind, events: Events, bound: Bound, ways: tuple[Way, ...] = ()
+    ) -> None:
+        self.known, self.ways, self.kind, self.bound = known, ways, kind, bound
+        self.setting = setting = altered(known, ways)
         self.outcome = Outcome(kind)
         self._rng = Random(bound.seed)
         self._slots = range(len(setting.policies))
@@ -134,22 +153,44 @@ class Search:
         self._allowed.setdefault(key[:2], []).append(events[: seen.event + 1])
         self._match(key, seen.pieces, events, seen)
 
-    def _match(self, key: _Key, marks: _Marks, events: Events, seen: Seen, stranger: Stranger | None = None) -> None:
+    def _match(
+        self,
+        key: _Key,
+        marks: _Marks,
+        events: Events,
+        seen: Seen,
+        stranger: tuple[Way, Setting] | None = None,
+    ) -> None:
         """Acts that are alike in what is private: a pair for each set of pieces, as small as they come."""
         pairs = self.outcome.strange if stranger else self.outcome.pairs
+        beside = stranger[1] if stranger else self.setting
+        allowed_as = (*self.ways, stranger[0]) if stranger else self.ways
         for other, (refused, end) in tuple(self._bad.get(key, {}).items()):
             differ = frozenset(n for n, a, b in zip(NAMES, marks, other, strict=True) if a != b)
             known = any(sharp <= differ for sharp in (*self.outcome.pairs, *pairs))
-            tries = (stranger.how if stranger else "", differ)
+            tries = (str(allowed_as), differ)
             if not differ or known or self._tried.get(tries, 0) >= _TRIES:
                 continue
             self._tried[tries] = self._tried.get(tries, 0) + 1
-            allowed = self._trace(stranger.setting if stranger else self.setting, events, seen)
-            if allowed is None:
+            allowed = self._trace(beside, events, seen)
+            act = until_act(listened(beside, allowed), allowed) if allowed else None
+            if allowed is None or act is None:
                 return
-            pair = verified(self.setting, self.kind, refused, end, allowed, stranger)
-            if pair is not None:
-                pairs.setdefault(pair.pieces, pair)
+            last = act[-1]
+            pair = Pair(
+                self.kind,
+                refused,
+                allowed,
+                end,
+                differ,
+                last.primitive,
+                last.arguments,
+                self.ways,
+                allowed_as,
+            )
+            pieces = verified(self.known, pair)
+            if pieces:
+                pairs.setdefault(pieces, replace(pair, pieces=pieces))
 
     def _look_around(self, trace: Trace, end: Events) -> None:
         near = list(dict.fromkeys(silent(end, trace.slot, self._slots)))
@@ -158,7 +199,7 @@ class Search:
 
     def _look_at_strangers(self) -> None:
         """The acts that have to be refused once more beside neighbours that say otherwise."""
-        of_slot: dict[int, list[tuple[Stranger, Surveyor]]] = {}
+        of_slot: dict[int, list[tuple[tuple[Way, Setting], Surveyor]]] = {}
         per_act: dict[tuple[int, str], int] = {}
         for trace, end in tuple(self.outcome.refused):
             act = (trace.slot, str(end[-1]))
@@ -166,15 +207,17 @@ class Search:
             if per_act[act] > self.bound.strange:
                 continue
             if trace.slot not in of_slot:
-                found = strangers(self.setting, trace.slot)
-                of_slot[trace.slot] = [(s, Surveyor(s.setting, (trace.slot,))) for s in found]
+                of_slot[trace.slot] = []
+                for way in strangers(self.known, trace.slot):
+                    beside = altered(self.known, (*self.ways, way))
+                    of_slot[trace.slot].append(((way, beside), Surveyor(beside, (trace.slot,))))
             near = [trace.events, *_some(list(silent(trace.events, trace.slot, self._slots)), 8, self._rng)]
             for stranger, survey in of_slot[trace.slot]:
                 for events in near:
                     self.outcome.looked += 1
-                    found_there = survey(events, self.setting.full)
-                    first = found_there.broke[0].event if found_there.broke else len(events)
-                    for seen in found_there.seen:
+                    met = survey(events, self.setting.full)
+                    first = met.broke[0].event if met.broke else len(events)
+                    for seen in met.seen:
                         if seen.event < first:
                             self._match(_key(seen), seen.pieces, events, seen, stranger)
 

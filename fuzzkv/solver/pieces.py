@@ -14,9 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any
 
-from fuzzkv.contract.layout import CACHED, COLUMNS, ND, NH, NJ, NK, NP, NQ, NR, NX, PAGES, PENDING
+from fuzzkv.contract.layout import CACHED, COLUMNS, ND, NH, NJ, NK, NP, NQ, NR, NX, PENDING
 
 _C = COLUMNS
 
@@ -54,8 +53,10 @@ PIECES: tuple[Piece, ...] = (
     ),
     Piece(
         "version",
-        ("WEIGHTS", "LAYOUT", "R_ADAPTER", "R_SCHEME", "P_BRANCH", "P_LINEAGE", "WANT", "D_TAG", "D_SIDE", "D_PAY", "H_TAG")
-        + ("J_TAG", "X_TAG", "GROUP", "G_AT", "R_BOUND", "CKPT", "RING", "RING_IDX", "RING_OFF"),
+        (
+            *("WEIGHTS", "LAYOUT", "R_ADAPTER", "R_SCHEME", "P_BRANCH", "P_LINEAGE", "WANT", "D_TAG", "D_SIDE", "D_PAY"),
+            *("H_TAG", "J_TAG", "X_TAG", "GROUP", "G_AT", "R_BOUND", "CKPT", "RING", "RING_IDX", "RING_OFF"),
+        ),
         "what bytes were computed with and what their reader expects: weights, adapter, layout, branch, lineage, positions",
     ),
     Piece("quality budget", ("R_LOSS", "SPENT", "PAID"), "the request's ledger: losses that others were charged with"),
@@ -71,9 +72,49 @@ NAMES: tuple[str, ...] = tuple(piece.name for piece in PIECES)
 """Names of the pieces."""
 
 PRIVATE: tuple[str, ...] = (
-    *("NOW", "STEPS", "DEFER", "W_ASKED", "S_ASKED", "F_ASKED", "IDLE", "Q_LEN", "NOTE", "PARAM", "R_ACTIVE", "R_N"),
-    *("R_STEPS", "R_TEXT", "R_TODO", "R_RES", "R_DRAFT", "R_OPENED", "R_ASKED", "OWNED", "DEV", "HOST", "BUSY", "ATT"),
-    *("LIFE", "SEEN", "LAST", "GAP", "HITS", "TODO", "MARK", "DUE", "D_PAGE", "D_FILL", "D_REF", "D_QUEUE", "H_PAGE"),
+    *(
+        "NOW",
+        "STEPS",
+        "DEFER",
+        "W_ASKED",
+        "S_ASKED",
+        "F_ASKED",
+        "IDLE",
+        "Q_LEN",
+        "NOTE",
+        "PARAM",
+        "R_ACTIVE",
+        "R_N",
+    ),
+    *(
+        "R_STEPS",
+        "R_TEXT",
+        "R_TODO",
+        "R_RES",
+        "R_DRAFT",
+        "R_OPENED",
+        "R_ASKED",
+        "OWNED",
+        "DEV",
+        "HOST",
+        "BUSY",
+        "ATT",
+    ),
+    *(
+        "LIFE",
+        "SEEN",
+        "LAST",
+        "GAP",
+        "HITS",
+        "TODO",
+        "MARK",
+        "DUE",
+        "D_PAGE",
+        "D_FILL",
+        "D_REF",
+        "D_QUEUE",
+        "H_PAGE",
+    ),
     *("H_FILL", "X_KEY", "X_TIER", "X_FRAME", "X_BY"),
 )
 """Columns that a policy sees by itself; of ``QUOTE``, ``FLYING``, ``SPENT``, ``MF_HORIZON``, ``X_FULL`` and the copies in flight
@@ -84,8 +125,34 @@ CONFIGURED: tuple[str, ...] = (
 )
 """Columns that the configuration sets: in view, and the same in both traces of a pair."""
 UNSEEN: tuple[str, ...] = (
-    *("ACTOR", "EVENT", "PRIMS", "LAT_MAX", "LAT_SUM", "FREED", "REMOTE", "DEMAND", "V_COUNT", "V_EVENT", "V_STAMP", "V_PAGE"),
-    *("V_ACTOR", "V_PRIM", "ACTED", "REFUSED", "GOAL", "R_EPOCH", "RELEVANT", "J_FAIL", "R_NEXT", "TOUCHED", "RUN_ON", "D_DMA"),
+    *(
+        "ACTOR",
+        "EVENT",
+        "PRIMS",
+        "LAT_MAX",
+        "LAT_SUM",
+        "FREED",
+        "REMOTE",
+        "DEMAND",
+        "V_COUNT",
+        "V_EVENT",
+        "V_STAMP",
+        "V_PAGE",
+    ),
+    *(
+        "V_ACTOR",
+        "V_PRIM",
+        "ACTED",
+        "REFUSED",
+        "GOAL",
+        "R_EPOCH",
+        "RELEVANT",
+        "J_FAIL",
+        "R_NEXT",
+        "TOUCHED",
+        "RUN_ON",
+        "D_DMA",
+    ),
 )
 """Columns that no rule has, and others' part of ``MARK``, ``DUE``, ``NOTE`` and ``PARAM``."""
 
@@ -130,7 +197,9 @@ class Eyes:
         self._session = [_at(*_columns(session, r), _C["SPENT"] + k * NR + r) for r in range(NR)]
         of_session = ("R_ADAPTER", "R_SCHEME", "GROUP", "G_AT", "R_BOUND", "RING", "RING_IDX", "RING_OFF")
         self._session_version = [_at(*_columns(of_session, r)) for r in range(NR)]
-        self._session_quality = [_at(_C["R_LOSS"] + r, *(_C["SPENT"] + o * NR + r for o in others)) for r in range(NR)]
+        self._session_quality = [
+            _at(_C["R_LOSS"] + r, *(_C["SPENT"] + o * NR + r for o in others)) for r in range(NR)
+        ]
         page = ("DEV", "HOST", "BUSY", "ATT", "LIFE", "SEEN", "LAST", "GAP", "HITS", "TODO")
         mine = ("QUOTE", "MARK", "DUE")
         self._page = [_at(*_columns(page, p), *_columns(mine, k * NP + p)) for p in range(NP)]
@@ -138,14 +207,18 @@ class Eyes:
         self._page_quotes = [_at(*(_C["QUOTE"] + o * NP + p for o in others)) for p in range(NP)]
         self._device = [_at(*_columns(("D_FILL", "D_REF", "D_QUEUE"), f)) for f in range(ND)]
         self._device_version = [_at(*_columns(("D_TAG", "D_PAY"), f)) for f in range(ND)]
-        self._copy = [_at(*_columns(("J_KIND", "J_PAGE", "J_SRC", "J_DST", "J_BY", "J_OVER"), j)) for j in range(NJ)]
+        self._copy = [
+            _at(*_columns(("J_KIND", "J_PAGE", "J_SRC", "J_DST", "J_BY", "J_OVER"), j)) for j in range(NJ)
+        ]
         self._entry = [_at(*_columns(("X_KEY", "X_TIER", "X_FRAME", "X_BY"), x)) for x in range(NX)]
 
     def look(self, s: Sequence[int]) -> View:
         """What is private of a state, and each piece."""
         c = _C
         own: list[int] = list(self._all(s))
-        told: list[list[int]] = [list(self._told[i](s)) if i in self._told else [] for i in range(len(PIECES))]
+        told: list[list[int]] = [
+            list(self._told[i](s)) if i in self._told else [] for i in range(len(PIECES))
+        ]
         for r in range(NR):
             if s[c["R_ACTIVE"] + r]:
                 own += self._session[r](s)
@@ -201,61 +274,3 @@ class Eyes:
             told[_RECOVERY] += (s[c["J_END"] + j], s[c["LEASE"] + j])
             told[_VERSION].append(s[c["J_TAG"] + j])
             told[_REVERSIBILITY].append(s[c["J_PREC"] + j])
-
-
-Fact = Callable[[Sequence[int], int, int], int]
-"""A number that a rule could look at before an act: ``fact(state, slot, page)``."""
-
-
-def _of_page(name: str) -> Fact:
-    base = _C[name]
-    return lambda s, k, p: s[base + p]
-
-
-def _frame_of(where: str, column: str) -> Fact:
-    home, base = _C[where], _C[column]
-    return lambda s, k, p: s[base + s[home + p]] if s[home + p] >= 0 else -1
-
-
-def _free(column: str, size: int) -> Fact:
-    base = _C[column]
-    return lambda s, k, p: sum(1 for owner in s[base : base + size] if owner == -1)
-
-
-FACTS: tuple[tuple[str, str, Fact], ...] = (
-    ("", "copies of the page in flight", _of_page("BUSY")),
-    ("", "the page is on the device", lambda s, k, p: int(s[_C["DEV"] + p] >= 0)),
-    ("", "the page is on the host", lambda s, k, p: int(s[_C["HOST"] + p] >= 0)),
-    ("", "steps since one read the page", lambda s, k, p: s[_C["LIFE"] + p] - s[_C["SEEN"] + p]),
-    ("", "its own quote stands on the page", lambda s, k, p: s[_C["QUOTE"] + k * NP + p]),
-    ("", "its own copies in flight", lambda s, k, p: s[_C["FLYING"] + k]),
-    ("", "pages in flight", lambda s, k, p: sum(s[_C["BUSY"] : _C["BUSY"] + NP])),
-    ("", "free host frames", _free("H_PAGE", NH)),
-    ("", "free device frames", _free("D_PAGE", ND)),
-    ("", "losses that it was charged with itself", lambda s, k, p: s[_C["SPENT"] + k * NR + p // PAGES]),
-    ("", "its mark on the page", lambda s, k, p: s[_C["MARK"] + k * NP + p]),
-    ("", "steps since the page was written", _of_page("LIFE")),
-    ("", "the text was taken back to a page (plus 1)", lambda s, k, p: s[_C["R_ASKED"] + p // PAGES]),
-    ("target", "target of the certificate", _of_page("CERT")),
-    ("horizon", "steps that the certificate still holds", lambda s, k, p: s[_C["CERT_AT"] + p] + s[_C["CERT_FOR"] + p] - s[_C["LIFE"] + p]),
-    ("authority", "others' quotes on the page", lambda s, k, p: sum(s[_C["QUOTE"] + o * NP + p] for o in range(NK) if o != k)),
-    ("authority", "a handle stands on the session", lambda s, k, p: s[_C["HOLD"] + p // PAGES]),
-    ("authority", "entries of the index without their bytes", lambda s, k, p: sum(s[_C["X_KEY"] + x] > 0 and s[_C["X_FULL"] + x] == 0 for x in range(NX))),
-    ("reversibility", "precision on the device", _frame_of("DEV", "D_PREC")),
-    ("reversibility", "precision on the host", _frame_of("HOST", "H_PREC")),
-    ("recovery time", "ticks until the link is free", lambda s, k, p: max(0, s[_C["LINK_FREE"]] - s[_C["NOW"]])),
-    ("link budget", "others' copies in flight", lambda s, k, p: sum(s[_C["FLYING"] + o] for o in range(NK) if o != k)),
-    ("version", "layout of the pool", lambda s, k, p: s[_C["LAYOUT"]]),
-    ("version", "adapter of the session", lambda s, k, p: s[_C["R_ADAPTER"] + p // PAGES]),
-    ("version", "the page was computed after lossy ones", _of_page("P_LINEAGE")),
-    ("version", "the ring's offset", lambda s, k, p: s[_C["RING_OFF"] + p // PAGES] if s[_C["RING"] + p // PAGES] else 0),
-    ("version", "branch of the page", _of_page("P_BRANCH")),
-    ("version", "the device has the bytes that the page's reader expects", lambda s, k, p: int(s[_C["DEV"] + p] >= 0 and s[_C["D_TAG"] + s[_C["DEV"] + p]] == s[_C["WANT"] + p])),
-    ("quality budget", "losses charged to the request", lambda s, k, p: s[_C["R_LOSS"] + p // PAGES]),
-)  # fmt: skip
-"""Simple facts: the piece that carries each (empty: private), its name, and how it is read."""
-
-
-def of_piece(name: str) -> Any:
-    """The piece of a name."""
-    return PIECES[NAMES.index(name)]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from fuzzkv.contract.layout import COLUMNS, NINV, PRIMITIVES
 from fuzzkv.contract.schedule import ACT
+from fuzzkv.contract.vocabulary import listening
 from fuzzkv.machine.readers import begin, python_apply
 from fuzzkv.machine.start import first_state
 from fuzzkv.solver.pieces import PIECES, Eyes
@@ -63,6 +64,11 @@ class Surveyor:
 
     def __call__(self, events: Events, mask: int) -> Survey:
         """Run a schedule."""
+        # A rule that isn't written out calls the plain primitives.
+        with listening(self._tell):
+            return self._run(events, mask)
+
+    def _run(self, events: Events, mask: int) -> Survey:
         s, notes = list(self._first), self._notes
         begin(self.setting.policies, mask)
         private = [0] * len(self.setting.policies)
@@ -71,6 +77,7 @@ class Surveyor:
         event = COLUMNS["EVENT"]
         # The written-out module is shared, and so is whom it tells.
         apply = python_apply(self.setting.policies, self._tell)
+        altered = self.setting.altered
         for e, (op, a, b) in enumerate(events):
             if op == ACT and not mask >> a & 1:
                 continue
@@ -80,12 +87,17 @@ class Surveyor:
                 own, told = _EYES[a].look(s)
                 private[a] = hash((private[a], own))
                 pieces[a] = [hash(pair) for pair in zip(pieces[a], told, strict=True)]
-                apply(s, op, a, b, mask)
+                if a in altered:
+                    altered[a].rule(s, a)
+                else:
+                    apply(s, op, a, b, mask)
                 for primitive, actor, page in notes:
                     # What a copy of it did when it ended is no act.
                     if actor == a:
                         seen.append(Seen(e, a, PRIMITIVES[primitive], page, private[a], tuple(pieces[a])))
                         private[a] = hash((private[a], primitive, page))
+            elif op == ACT and a in altered:
+                altered[a].rule(s, a)
             else:
                 apply(s, op, a, b, mask)
             if any(s[_V : _V + NINV]):
@@ -93,7 +105,9 @@ class Surveyor:
                 for i in range(e + 1, len(events)):
                     s[event] = i
                     op, a, b = events[i]
-                    if op != ACT or mask >> a & 1:
+                    if op == ACT and a in altered and mask >> a & 1:
+                        altered[a].rule(s, a)
+                    elif op != ACT or mask >> a & 1:
                         apply(s, op, a, b, mask)
                 return Survey(tuple(seen), first, _broke(s))
         return Survey(tuple(seen), (), ())
@@ -102,7 +116,13 @@ class Surveyor:
 def _broke(s: list[int]) -> tuple[Broke, ...]:
     c = COLUMNS
     found = [
-        Broke(s[c["V_EVENT"] + i], f"I{i}", s[c["V_ACTOR"] + i], PRIMITIVES[s[c["V_PRIM"] + i]], s[c["V_PAGE"] + i])
+        Broke(
+            s[c["V_EVENT"] + i],
+            f"I{i}",
+            s[c["V_ACTOR"] + i],
+            PRIMITIVES[s[c["V_PRIM"] + i]],
+            s[c["V_PAGE"] + i],
+        )
         for i in range(1, NINV)
         if s[_V + i]
     ]

@@ -7,8 +7,8 @@ heard or refused, the rule is read from the same source with the primitives that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import FunctionType
 from typing import Any, Literal
 
@@ -35,10 +35,14 @@ Hear = Callable[[Any, int, str, tuple[int, ...]], Answer]
 
 @dataclass(frozen=True)
 class Setting:
-    """What is the same in all traces of a composition: the machine's configuration and the policies, slot by slot."""
+    """What is the same in all traces of a composition: the machine's configuration and the policies, slot by slot.
+
+    ``altered`` has, by slot, policies that stand in for those (``solver.strangers``).
+    """
 
     config: Config
     policies: tuple[Policy, ...]
+    altered: Mapping[int, Policy] = field(default_factory=dict)
 
     @property
     def full(self) -> int:
@@ -137,12 +141,13 @@ class Run:
         self._refuse = refuse
         self._ordinals: dict[tuple[int, int], int] = {}
         self._before: tuple[int, int, str, tuple[int, ...], View] | None = None
-        # Listening rules are new functions each time: they are called from here, and the reader never meets them.
+        # Altered and listening rules are new functions each time: they are called from here, and the reader never meets them.
         self._apply = python_apply(setting.policies)
-        self._rules = {
-            k: listening(setting.policies[k], self._hear, self._heard).rule
-            for k in {*listen, *([refuse.slot] if refuse else [])}
-        }
+        self._rules = {k: policy.rule for k, policy in setting.altered.items()}
+        self._listened = frozenset(listen) | ({refuse.slot} if refuse else frozenset())
+        for k in self._listened:
+            policy = setting.altered.get(k, setting.policies[k])
+            self._rules[k] = listening(policy, self._hear, self._heard).rule
 
     def _hear(self, s: Any, k: int, name: str, arguments: tuple[int, ...]) -> Answer:
         event = s[_EVENT]
@@ -166,8 +171,9 @@ class Run:
         for e, (op, a, b) in enumerate(events, start):
             s[_EVENT] = e
             if op == ACT and mask >> a & 1 and a in rules:
-                # It may remember what it sees now, whether it does something or not.
-                self.calls.append(Call(e, a, "", (), False, _EYES[a].look(s)))
+                if a in self._listened:
+                    # It may remember what it sees now, whether it does something or not.
+                    self.calls.append(Call(e, a, "", (), False, _EYES[a].look(s)))
                 rules[a](s, a)
             elif op != ACT or mask >> a & 1:
                 apply(s, op, a, b, mask)

@@ -65,16 +65,16 @@ def silent(events: Events, k: int, slots: Sequence[int]) -> Iterator[Events]:
         yield left
         for at in range(1, len(left)):
             if at != i:
-                yield left[:at] + (events[i],) + left[at:]
+                yield (*left[:at], events[i], *left[at:])
             yield from _split(left, at, events[i])
         for other in mine:
             if other > i:
                 yield left[: other - 1] + left[other:]
     for j in others:
         for at in range(1, len(events)):
-            with_one = events[:at] + ((ACT, j, 0),) + events[at:]
+            with_one = (*events[:at], (ACT, j, 0), *events[at:])
             yield with_one
-            yield with_one[:at] + ((ACT, j, 0),) + with_one[at:]
+            yield (*with_one[:at], (ACT, j, 0), *with_one[at:])
             yield from _split(events, at, (ACT, j, 0))
 
 
