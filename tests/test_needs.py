@@ -30,6 +30,13 @@ def test_the_page_has_the_tables() -> None:
     assert printed(REPORT["default"]) in page and printed(REPORT["all"]) in page and mapping() in page
 
 
+def test_the_command_prints_what_the_page_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fuzzkv.needs.necessity", lambda *_, **__: REPORT["default"])
+    done = CliRunner().invoke(app, ["necessity"], env={"COLUMNS": "100", "NO_COLOR": "1"})
+    assert done.exit_code == 0
+    assert "\n".join(line.rstrip() for line in done.output.splitlines()) == printed(REPORT["default"])
+
+
 def test_the_page_says_what_each_verdict_means() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert all(f"*{verdict}*" in page for verdict in VERDICTS)
@@ -79,8 +86,9 @@ def test_a_pair_without_its_difference_is_none() -> None:
 
 
 @pytest.mark.slow
-def test_a_case_comes_to_the_same_again() -> None:
-    kept = next(row for row in REPORT["all"]["cases"] if row["label"] == "vllm#48412")
+@pytest.mark.parametrize("label", ["S2", "vllm#48412", "S5"])
+def test_a_case_comes_to_the_same_again(label: str) -> None:
+    kept = next(row for row in REPORT["all"]["cases"] if row["label"] == label)
     again = necessity([CASES[kept["id"]]], allowed=FIELD, bound=Bound(**REPORT["all"]["bound"]))
     assert again["cases"] == [kept]
 

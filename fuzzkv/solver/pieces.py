@@ -63,7 +63,7 @@ PIECES: tuple[Piece, ...] = (
     Piece(
         "link budget",
         ("FLYING", "J_KIND", "J_PAGE", "J_SRC", "J_DST", "J_BY", "J_OVER"),
-        "which copies others have in flight; that a page is in flight is in view",
+        "which copies others have in flight, with what they carry; that a page is in flight is in view",
     ),
 )  # fmt: skip
 """The pieces, in the order in which they are told."""
@@ -270,7 +270,9 @@ class Eyes:
         # Which slot a copy is in means nothing.
         for row in sorted((*self._copy[j](s), j) for j in range(NJ) if s[c["J_KIND"] + j]):
             j = row[-1]
-            (own if s[c["J_BY"] + j] == self.k else told[_LINK]).extend(row[:-1])
+            mine = s[c["J_BY"] + j] == self.k
+            (own if mine else told[_LINK]).extend(row[:-1])
             told[_RECOVERY] += (s[c["J_END"] + j], s[c["LEASE"] + j])
-            told[_VERSION].append(s[c["J_TAG"] + j])
-            told[_REVERSIBILITY].append(s[c["J_PREC"] + j])
+            # What a copy carries is told with it: who isn't told of the copy doesn't know that either.
+            told[_VERSION if mine else _LINK].append(s[c["J_TAG"] + j])
+            told[_REVERSIBILITY if mine else _LINK].append(s[c["J_PREC"] + j])

@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 
 import pytest
 
 from fuzzkv.api import *
 from fuzzkv.casebook import read_case
 from fuzzkv.contract.layout import COLUMNS
-from fuzzkv.contract.schedule import ACT, ARRIVE, STEP, TICK, Config
+from fuzzkv.contract.schedule import ACT, ARRIVE, BOUNDS, FADE, STEP, TICK, Config
 from fuzzkv.corpus import load_corpus
 from fuzzkv.machine.readers import python_apply
 from fuzzkv.machine.start import first_state
@@ -21,7 +22,9 @@ from fuzzkv.solver.necessity import Kind, Pair, must_be_refused, shortened, smal
 from fuzzkv.solver.pairs import Bound, Search
 from fuzzkv.solver.pieces import CONFIGURED, NAMES, PIECES, PRIVATE, UNSEEN, Eyes
 from fuzzkv.solver.strangers import altered, blindfolds, strangers
+from fuzzkv.solver.survey import Surveyor
 from fuzzkv.solver.trials import Run, Setting, Trace
+from fuzzkv.solver.variants import LONGEST, Events, changed, silent
 
 
 def quote_in_turn(s: State, k: Int) -> None:
@@ -182,6 +185,39 @@ def test_a_stranger_does_the_same_and_says_otherwise() -> None:
     }
     with pytest.raises(KeyError):
         altered(SHOWN, [(1, "sings")])
+
+
+def test_acts_are_alike_where_only_what_others_say_differs() -> None:
+    survey = Surveyor(SETTING, (0, 1))
+    (bad,), (good,) = (
+        [seen for seen in survey(events, 3).seen if seen.primitive == "quantise"]
+        for events in (BROKEN, HARMLESS)
+    )
+    assert bad.private == good.private
+    differ = [name for name, a, b in zip(NAMES, bad.pieces, good.pieces, strict=True) if a != b]
+    assert differ == ["authority"]
+    assert [b.invariant for b in survey(BROKEN, 3).broke] == ["I1"] and not survey(HARMLESS, 3).broke
+
+
+def test_varied_schedules_are_schedules() -> None:
+    rng = Random(1)
+    events: Events = (*BROKEN, (STEP, 0, 0), (FADE, 0, 0))
+    for _ in range(300):
+        events = changed(events, rng, (0, 1))
+        assert len(events) <= LONGEST
+        for op, a, b in events:
+            low_a, high_a, low_b, high_b = BOUNDS[op]
+            assert low_a <= a <= high_a and low_b <= b <= high_b
+
+
+def test_silent_schedules_leave_a_policys_own_acts_alone() -> None:
+    events = ((ARRIVE, 0, 1), (ACT, 0, 0), (TICK, 3, 0), (ACT, 1, 0), (ACT, 0, 0))
+    found = list(silent(events, 0, (0, 1)))
+    assert len(found) > 10
+    for other in found:
+        assert sum(event == (ACT, 0, 0) for event in other) == 2
+        assert sum(a for op, a, _ in other if op == TICK) == 3
+        assert [e for e in other if e[0] == ARRIVE] == [(ARRIVE, 0, 1)]
 
 
 def test_the_search_is_the_same_each_time() -> None:
