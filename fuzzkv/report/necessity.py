@@ -90,7 +90,7 @@ def pair_lines(piece: Mapping[str, Any], width: int) -> list[str]:
             lines += wrap(f"where {beside}", width, initial_indent=" " * 10, subsequent_indent=" " * 10)
     differ = "; ".join(f"{name} {a} / {b}" for name, a, b in pair["differ"])
     lines += wrap(
-        differ or "in what was seen before", width, initial_indent="  differ  ", subsequent_indent=" " * 10
+        differ or "in no simple fact", width, initial_indent="  differ  ", subsequent_indent=" " * 10
     )
     return lines
 
@@ -123,7 +123,7 @@ def _needs(case: Mapping[str, Any]) -> Iterator[str]:
         for fact in case["facts"]:
             yield f"no pair; {fact['piece'] or 'seen'}: {fact['text']}"
     if not (case["pairs"] or case["strange"] or case["facts"]):
-        yield "no pair, and no simple fact"
+        yield "no pair, and no simple fact" if case["refused"] else "no act was met that breaks it by itself"
 
 
 def closing(report: Mapping[str, Any], width: int) -> list[str]:

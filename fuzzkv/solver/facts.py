@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from fuzzkv.contract.layout import COLUMNS, FREE, ND, NH, NK, NP, NR, NX, PAGES
+from fuzzkv.contract.layout import COLUMNS, FREE, ND, NH, NJ, NK, NP, NR, NX, PAGES, SPILL, STORE
 
 Fact = Callable[[Sequence[int], int, int], int]
 """``fact(state, slot, page)``."""
@@ -66,6 +66,12 @@ def _hollow(s: Sequence[int], k: int, p: int) -> int:
     return sum(s[_C["X_KEY"] + x] > 0 and s[_C["X_FULL"] + x] == 0 for x in range(NX))
 
 
+def _next_is_awaited(s: Sequence[int], k: int, p: int) -> int:
+    free = [f for f in range(ND) if s[_C["D_PAGE"] + f] == FREE]
+    rows = [j for j in range(NJ) if s[_C["J_KIND"] + j] not in (0, STORE, SPILL) and s[_C["J_BY"] + j] != k]
+    return int(any(s[_C["J_DST"] + j] == f for f in free[:1] for j in rows))
+
+
 def _ring(s: Sequence[int], k: int, p: int) -> int:
     return s[_C["RING_OFF"] + p // PAGES] if s[_C["RING"] + p // PAGES] else 0
 
@@ -110,6 +116,7 @@ FACTS: tuple[tuple[str, str, Fact], ...] = (
     ("reversibility", "precision on the host", _precision("HOST", "H_PREC")),
     ("recovery time", "ticks until the link is free", _wait),
     ("link budget", "others' copies in flight", _others("FLYING", 1, _nowhere)),
+    ("link budget", "what others have in flight will write the next free device frame", _next_is_awaited),
     ("version", "layout of the pool", lambda s, k, p: s[_C["LAYOUT"]]),
     ("version", "adapter of the session", _of_session("R_ADAPTER")),
     ("version", "the page was computed after lossy ones", _of_page("P_LINEAGE")),

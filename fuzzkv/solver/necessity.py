@@ -7,16 +7,18 @@ since the run began, so a rule may remember whatever it likes.
 
 **Pair.**  Two traces, each ending in an act of the same policy, with the same primitive and arguments, such that
 
-1. in the *refused* trace the act breaks the invariant of a known kind: with it the set fails while every proper subset passes
-   under the same schedule; without it (that one call is refused, everything else goes on) nothing breaks, to the end of the
-   schedule and in whatever may be asked afterwards;
+1. in the *refused* trace the act breaks the invariant of a known kind, though after it no policy is called upon any more and
+   whether or not its own policy goes on with what it does in that event: with the act the set fails while every proper subset
+   passes under the same schedule; without it (that one call is refused) nothing breaks, to the end of the schedule and in
+   whatever may be asked afterwards;
 2. in the *allowed* trace nothing is broken, the act runs, and nothing breaks afterwards;
 3. the two views differ in nothing but a set ``D`` of pieces.
 
 Why such a pair is a proof: let every policy have any rule that sees no piece of ``D``, and let these rules allow all
 harmless traces.  The refused trace without its last act is harmless, so all acts before that one are allowed, whoever takes
 them.  The allowed trace is harmless, so its act is allowed; the view is the same, so it is allowed in the refused trace
-too, and the conflict happens.  So at least one piece of ``D`` has to be shared; if ``D`` is one piece, that piece is needed.
+too, and nobody is asked again before the conflict happens.  So at least one piece of ``D`` has to be shared; if ``D`` is one
+piece, that piece is needed.
 
 *Whatever may be asked afterwards* is one step at once for each page of each open session, and all of them once the link
 has come to rest, without further acts: those would be refused or allowed on their own.
@@ -40,7 +42,7 @@ from dataclasses import dataclass, field, replace
 from fuzzkv.contract.schedule import ACT
 from fuzzkv.solver.pieces import NAMES
 from fuzzkv.solver.strangers import Way, altered
-from fuzzkv.solver.survey import Broke, Survey, Surveyor
+from fuzzkv.solver.survey import Broke, broke
 from fuzzkv.solver.trials import Call, Run, Setting, Trace, broken, clean_after, differing
 from fuzzkv.solver.variants import Events
 
@@ -139,11 +141,19 @@ def ordinal_of(setting: Setting, events: Events, slot: int, primitive: str, page
     return found[0] if found else None
 
 
+def quiet(events: Events, length: int) -> Events:
+    """A schedule in which no policy is called upon after its first ``length`` events."""
+    return (*events[:length], *(event for event in events[length:] if event[0] != ACT))
+
+
 def must_be_refused(setting: Setting, kind: Kind, trace: Trace, end: Events) -> bool:
     """Whether the act of a trace breaks a kind in the set alone, and without it nothing breaks (1 above)."""
     without = Run(setting, refuse=trace).go(end, setting.full)
-    if broken(without.state) or kind.among(survey_of(setting, end).later) is None:
+    if broken(without.state) or any(event[0] == ACT for event in end[len(trace.events) :]):
         return False
+    for run in (Run(setting), Run(setting, last=trace)):
+        if kind.among(broke(run.go(end, setting.full).state)) is None:
+            return False
     if any(broken(Run(setting).go(end, mask).state) for mask in range(setting.full)):
         return False
     return clean_after(setting, without.state)
@@ -210,8 +220,3 @@ def _without(pair: Pair, i: int) -> Iterator[Pair]:
 
 def _left(events: Events, i: int | None) -> Events:
     return events if i is None else events[:i] + events[i + 1 :]
-
-
-def survey_of(setting: Setting, events: Events) -> Survey:
-    """One schedule looked at for its own sake."""
-    return Surveyor(setting, ())(events, setting.full)

@@ -16,6 +16,7 @@ from fuzzkv.solver.necessity import (
     listened,
     must_be_refused,
     ordinal_of,
+    quiet,
     until_act,
     verified,
 )
@@ -28,12 +29,11 @@ from fuzzkv.solver.variants import Events, changed, silent
 Tell = Callable[[int, int], None]
 """Told how many of how many steps of the search are done."""
 
-_BASES = 60
-_TRIES = 40
-_KEPT = 4
-_COMPARED = 200
-_STEP = 50
+# Schedules that are varied further; tries for one set of pieces; allowed acts kept for one view; those that facts are sought in.
+_BASES, _TRIES, _KEPT, _COMPARED = 60, 40, 4, 200
+# Until so many acts to refuse are met, so many times as many schedules are drawn.
 _ENOUGH, _LONGER = 20, 6
+_STEP = 50
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,6 @@ class Search:
         self._good: dict[_Key, dict[_Marks, tuple[Events, Seen]]] = {}
         self._tried: dict[tuple[str, frozenset[str]], int] = {}
         self._done: set[Events] = set()
-        self._allowed: dict[tuple[int, str], list[Events]] = {}
 
     def run(self, tell: Tell | None = None) -> Outcome:
         """Search within the bound."""
@@ -115,12 +114,12 @@ class Search:
             return
         if len(self._bases) < _BASES:
             self._bases.append(events)
-        end = events[: where.event + 1]
+        whole = events[: where.event + 1]
         for seen in self._suspects(found, first):
             key = _key(seen)
             if seen.pieces in self._bad.get(key, {}):
                 return
-            trace = self._trace(self.setting, events, seen)
+            trace, end = self._trace(self.setting, events, seen), quiet(whole, seen.event + 1)
             if trace is not None and must_be_refused(self.setting, self.kind, trace, end):
                 self.outcome.refused.append((trace, end))
                 self._bad.setdefault(key, {})[seen.pieces] = (trace, end)
@@ -150,7 +149,6 @@ class Search:
         if seen.pieces in kept or len(kept) >= _KEPT:
             return
         kept[seen.pieces] = (events, seen)
-        self._allowed.setdefault(key[:2], []).append(events[: seen.event + 1])
         self._match(key, seen.pieces, events, seen)
 
     def _match(

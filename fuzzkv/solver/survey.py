@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from fuzzkv.contract.layout import COLUMNS, NINV, PRIMITIVES
@@ -101,7 +101,7 @@ class Surveyor:
             else:
                 apply(s, op, a, b, mask)
             if any(s[_V : _V + NINV]):
-                first = _broke(s)
+                first = broke(s)
                 for i in range(e + 1, len(events)):
                     s[event] = i
                     op, a, b = events[i]
@@ -109,11 +109,12 @@ class Surveyor:
                         altered[a].rule(s, a)
                     elif op != ACT or mask >> a & 1:
                         apply(s, op, a, b, mask)
-                return Survey(tuple(seen), first, _broke(s))
+                return Survey(tuple(seen), first, broke(s))
         return Survey(tuple(seen), (), ())
 
 
-def _broke(s: list[int]) -> tuple[Broke, ...]:
+def broke(s: Sequence[int]) -> tuple[Broke, ...]:
+    """What is broken in a state, in the order in which it came to be."""
     c = COLUMNS
     found = [
         Broke(

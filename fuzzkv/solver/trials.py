@@ -132,11 +132,19 @@ def listening(policy: Policy, hear: Hear, heard: Callable[[bool], None] = _unhea
 class Run:
     """A run of a schedule, event by event, on the machine; ``calls`` are those of the slots that are listened to.
 
-    ``refuse`` names one call that is refused.
+    ``refuse`` names one call that is refused; ``last`` one after which its policy does no more in that event.
     """
 
-    def __init__(self, setting: Setting, *, listen: Sequence[int] = (), refuse: Trace | None = None) -> None:
+    def __init__(
+        self,
+        setting: Setting,
+        *,
+        listen: Sequence[int] = (),
+        refuse: Trace | None = None,
+        last: Trace | None = None,
+    ) -> None:
         self.setting, self.calls = setting, list[Call]()
+        self._last = last
         self.state = first_state(setting.config, setting.policies)
         self._refuse = refuse
         self._ordinals: dict[tuple[int, int], int] = {}
@@ -144,7 +152,7 @@ class Run:
         # Altered and listening rules are new functions each time: they are called from here, and the reader never meets them.
         self._apply = python_apply(setting.policies)
         self._rules = {k: policy.rule for k, policy in setting.altered.items()}
-        self._listened = frozenset(listen) | ({refuse.slot} if refuse else frozenset())
+        self._listened = frozenset([*listen, *(trace.slot for trace in (refuse, last) if trace)])
         for k in self._listened:
             policy = setting.altered.get(k, setting.policies[k])
             self._rules[k] = listening(policy, self._hear, self._heard).rule
@@ -154,9 +162,13 @@ class Run:
         number = self._ordinals.get((event, k), 0)
         self._ordinals[event, k] = number + 1
         self._before = (event, k, name, arguments, _EYES[k].look(s))
-        last = self._refuse
-        here = last is not None and (event, k, number) == (len(last.events) - 1, last.slot, last.ordinal)
-        return "refuse" if here else "let"
+        return "refuse" if self._refused(event, k, number) else "let"
+
+    def _refused(self, event: int, k: int, number: int) -> bool:
+        one, last = self._refuse, self._last
+        if one is not None and (event, k, number) == (len(one.events) - 1, one.slot, one.ordinal):
+            return True
+        return last is not None and (event, k) == (len(last.events) - 1, last.slot) and number > last.ordinal
 
     def _heard(self, ran: bool) -> None:
         assert self._before is not None
@@ -178,10 +190,6 @@ class Run:
             elif op != ACT or mask >> a & 1:
                 apply(s, op, a, b, mask)
         return self
-
-    def broken(self) -> frozenset[str]:
-        """The invariants that are broken by now."""
-        return broken(self.state)
 
 
 def broken(s: Sequence[int]) -> frozenset[str]:

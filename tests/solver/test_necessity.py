@@ -12,9 +12,11 @@ import pytest
 
 from fuzzkv.api import *
 from fuzzkv.casebook import read_case
+from fuzzkv.contract.clauses import permit_condemn
 from fuzzkv.contract.layout import COLUMNS
 from fuzzkv.contract.schedule import ACT, ARRIVE, BOUNDS, FADE, STEP, TICK, Config
 from fuzzkv.corpus import load_corpus
+from fuzzkv.machine.columns import columns_of
 from fuzzkv.machine.readers import python_apply
 from fuzzkv.machine.start import first_state
 from fuzzkv.policies.registry import builtin
@@ -22,8 +24,8 @@ from fuzzkv.solver.necessity import Kind, Pair, must_be_refused, shortened, smal
 from fuzzkv.solver.pairs import Bound, Search
 from fuzzkv.solver.pieces import CONFIGURED, NAMES, PIECES, PRIVATE, UNSEEN, Eyes
 from fuzzkv.solver.strangers import altered, blindfolds, strangers
-from fuzzkv.solver.survey import Surveyor
-from fuzzkv.solver.trials import Run, Setting, Trace
+from fuzzkv.solver.survey import Surveyor, broke
+from fuzzkv.solver.trials import Run, Setting, Trace, broken
 from fuzzkv.solver.variants import LONGEST, Events, changed, silent
 
 
@@ -43,6 +45,12 @@ def quote_and_store(s: State, k: Int) -> None:
 def degrade(s: State, k: Int) -> None:
     """Rewrites the first page when it is old enough, whatever others said."""
     quantise(s, and_(present(s, 0), get(s, NOW, 0) >= 8), k, 0, INT4)
+
+
+def degrade_twice(s: State, k: Int) -> None:
+    """Rewrites the first page of the other session, then of the first."""
+    quantise(s, present(s, PAGES), k, PAGES, INT4)
+    degrade(s, k)
 
 
 def policy(name: str, rule: Rule, *actions: str) -> Policy:
@@ -112,10 +120,30 @@ def test_what_is_no_pair_is_rejected(
     assert verified(SETTING, pair(refused, allowed)) is None
 
 
-def test_an_act_that_breaks_something_later_is_not_harmless() -> None:
-    """Quoted anew after the page was rewritten: the claim is false, but that is another's act."""
+def test_what_another_act_breaks_is_not_laid_to_this_one() -> None:
+    """Quoted anew after the page was rewritten: the claim is false, but that is another's act, and could be refused."""
     later = (*HARMLESS, (ACT, 1, 0))
-    assert not must_be_refused(SETTING, KIND, Trace(HARMLESS, 0, 0), later)
+    kind = Kind("I12", 1, "promise")
+    assert kind.among(broke(Run(SETTING).go(later, 3).state))
+    assert not must_be_refused(SETTING, kind, Trace(HARMLESS, 0, 0), later)
+    assert must_be_refused(SETTING, kind, Trace(later, 1, 0), later)
+
+
+def test_what_goes_on_in_the_same_event_may_not_matter() -> None:
+    """The act alone has to break it, whether or not its policy does more in that event."""
+    twice = policy("twice", degrade_twice, "quantise")
+    setting = Setting(Config(), (twice, SETTING.policies[1]))
+    kind = Kind("I1", 0, "quantise")
+    events = (BROKEN[0], (ARRIVE, 1, 1), *BROKEN[1:])
+    assert kind.among(broke(Run(setting).go(events, 3).state))
+    # The first call is on the page of the other session, which nobody quotes.
+    assert not must_be_refused(setting, kind, Trace(events, 0, 0), events)
+    assert must_be_refused(setting, kind, Trace(events, 0, 1), events)
+
+
+def test_the_clause_about_evidence_reads_what_a_policy_sees_itself() -> None:
+    own = {*PRIVATE, *CONFIGURED, "MF_HORIZON", "REFUSED"}
+    assert columns_of([permit_condemn])[0] <= own
 
 
 def test_every_column_is_private_told_or_unseen() -> None:
@@ -171,7 +199,7 @@ def test_listening_changes_nothing() -> None:
 def test_a_refused_call_does_nothing() -> None:
     run = Run(SETTING, refuse=Trace(BROKEN, 0, 0)).go(BROKEN, 3)
     assert [call.ran for call in run.calls if call.primitive == "quantise"] == [False]
-    assert not run.broken() and run.state[COLUMNS["D_PREC"]] == EXACT
+    assert not broken(run.state) and run.state[COLUMNS["D_PREC"]] == EXACT
 
 
 def test_a_stranger_does_the_same_and_says_otherwise() -> None:
