@@ -60,14 +60,16 @@ def main() -> None:
     """Run both and write both files."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--print", action="store_true", help="only write the tables anew, from the kept reports"
+        "--print", action="store_true", help="only make the tables anew, from what was found about each case"
     )
     if parser.parse_args().print:
-        reports = json.loads(DATA.read_text(encoding="utf-8"))
+        kept = json.loads(DATA.read_text(encoding="utf-8"))["all"]
+        whole = judged(kept["cases"], kept["left_out"], Bound(**kept["bound"]))
     else:
         field = [policy for report in REPORTS for policy in report.policies]
-        reports = both(necessity(load_corpus("corpus"), allowed=field, tell=_tell))
-        atomic_write(DATA, file_bytes(reports))
+        whole = necessity(load_corpus("corpus"), allowed=field, tell=_tell)
+    reports = both(whole)
+    atomic_write(DATA, file_bytes(reports))
     atomic_write(PAGE, page_with(PAGE.read_text(encoding="utf-8"), reports).encode())
 
 

@@ -239,7 +239,7 @@ def _piece(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     if not verdict and shown["among"]:
         verdict = "one of several"
     if not verdict:
-        verdict = "replaceable" if takes_part else "no part"
+        verdict = "replaceable (bounded)" if takes_part else "no part"
     pairs_of_it = shown["alone"] or shown["strange"] or shown["among"]
     about = {row["id"] for row in rows if name in _of_clauses(row)}
 

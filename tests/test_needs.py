@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from bench.necessity import DATA, PAGE, both, mapping, page_with, printed
 from fuzzkv.cli import app
+from fuzzkv.cli import necessity as command
 from fuzzkv.corpus import load_corpus
 from fuzzkv.needs import least, necessity, recheck
 from fuzzkv.report.necessity import VERDICTS
@@ -38,6 +39,20 @@ def test_the_command_prints_what_the_page_has(monkeypatch: pytest.MonkeyPatch) -
     assert "\n".join(line.rstrip() for line in done.output.splitlines()) == printed(REPORT["default"])
 
 
+def test_progress_is_told_where_nobody_sees_a_line_move(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "EVERY", -1.0)
+    progress = command._Progress(2)
+    progress("fkv-1", 0, 4)
+    progress("fkv-2", 3, 4)
+    progress.done()
+    assert [line.split(",")[1] for line in capsys.readouterr().err.splitlines()] == [
+        " fkv-1: 0 %",
+        " fkv-2: 75 %",
+    ]
+
+
 def test_the_page_says_what_each_verdict_means() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert all(f"*{verdict}*" in page for verdict in VERDICTS)
@@ -53,7 +68,7 @@ def test_a_piece_is_needed_only_if_a_pair_says_so() -> None:
     for report in REPORT.values():
         for piece in report["pieces"]:
             pair = piece["pair"]
-            assert (pair is None) == (piece["verdict"] in ("replaceable", "no part"))
+            assert (pair is None) == (piece["verdict"] in ("replaceable (bounded)", "no part"))
             if piece["verdict"] == "needed":
                 assert pair["pieces"] == [piece["name"]] and not pair["allowed"]["others"]
             if piece["verdict"] == "needed, any neighbour":

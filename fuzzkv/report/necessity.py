@@ -22,7 +22,7 @@ VERDICTS: Final = {
     "needed": "bold red",
     "needed, any neighbour": "bold red",
     "one of several": "magenta",
-    "replaceable": "green",
+    "replaceable (bounded)": "green",
     "no part": "dim",
 }
 """Verdicts and how they look."""
@@ -134,7 +134,7 @@ def closing(report: Mapping[str, Any], width: int) -> list[str]:
     lines = [
         f"To be shared at least, so that every pair is told apart: {least}.",
         f"{len(report['cases'])} cases, {counts['looked']:,} schedules near them (seed {bound['seed']}), "
-        f"{counts['refused']:,} acts that have to be refused. 'replaceable' and what is seen anyway hold for these schedules; "
+        f"{counts['refused']:,} acts that have to be refused. What is bounded, and what is seen anyway, holds for these schedules; "
         "the pairs are proofs.",
     ]
     by_why: dict[str, list[str]] = {}
