@@ -18,7 +18,7 @@ from typing import NoReturn
 import click
 
 from fuzzkv import __version__
-from fuzzkv.cli import cases, corpus, exhaust, gate, hunt, policies, verify
+from fuzzkv.cli import cases, corpus, exhaust, gate, hunt, necessity, policies, verify
 from fuzzkv.cli.shared import Group
 from fuzzkv.errors import (
     EXIT_CLEAN,
@@ -42,6 +42,7 @@ for command in (
     exhaust.exhaust,
     verify.verify,
     verify.shrink,
+    necessity.necessity,
     cases.replay,
     cases.explain,
     policies.policies,
