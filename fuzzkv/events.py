@@ -4,9 +4,10 @@ The engine emits; the console, NDJSON and other reports listen. A listener is a 
 event. Events are frozen, hold plain data only, and :meth:`Event.as_dict` gives one JSON object per event:
 the class name under ``"event"``, then the fields, with floats as decimal strings.
 
-Order of a hunt: ``HuntStarted``, then per phase ``PhaseStarted`` and any number of ``Progress``;
-``AcceptanceDone`` once a policy; ``SearchDone`` after the search; ``ConflictFound``, ``ShrinkStep``, ``ConfirmProgress``, ``Confirmed`` and
-``CaseFiled`` as they come; ``WarningRaised`` at any time; last always ``HuntFinished``, after Ctrl-C too.
+Order of a hunt: ``HuntStarted``, then per phase ``PhaseStarted`` and any number of ``Progress``; ``AcceptanceDone`` once a
+policy; ``SolverDone`` after the solver, ``SearchDone`` after the search; ``ConflictFound``, ``ShrinkStep``,
+``ConfirmProgress``, ``Confirmed`` and ``CaseFiled`` as they come; ``WarningRaised`` at any time; last always
+``HuntFinished``, after Ctrl-C too.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, Final, Literal
 
 SCHEMA_VERSION: Final = 1
 
-Phase = Literal["accept", "replay", "search", "shrink", "confirm", "file"]
+Phase = Literal["accept", "replay", "solver", "search", "shrink", "confirm", "file"]
 Outcome = Literal["clean", "conflict", "vacuous", "interrupted", "failed"]
 
 
@@ -103,6 +104,21 @@ class ConflictFound(Event):
     events: int
     schedules: int = 0
     label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SolverDone(Event):
+    """The solver has looked: every schedule of up to ``depth`` events of every set of the policies, in a window of
+    ``requests`` sessions of ``pages`` pages, shows no class of failure but ``classes``.  ``ended`` says what stopped it
+    before the depth that was asked for.
+    """
+
+    depth: int
+    requests: int
+    pages: int
+    sets: int
+    classes: int
+    ended: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ class HuntOptions:
     default budget of the hunt) and ``max_time`` seconds bound the search, not the confirmations;
     ``workers`` processes search, with covering arrays of ``strength`` 2 or 3; the search ends early once the
     estimated chance that its next schedule shows something new, with its sampling error, is below ``stop_risk``;
+    before it the solver looks at every schedule of up to ``solver_depth`` events (0: it isn't asked);
     ``contract`` ``enforce`` runs the policies through the contract; ``confirm`` replays what was found on a
     real engine on ``device``, for ``confirm_time`` seconds in all; cases go to ``corpus``, reports to
     ``report_dir``.
@@ -32,6 +33,7 @@ class HuntOptions:
     workers: int = 1
     strength: int = 2
     stop_risk: float | None = None
+    solver_depth: int = 4
     contract: ContractMode = "observe"
     confirm: bool = True
     confirm_time: float = 360.0

@@ -11,12 +11,14 @@ from fuzzkv.budgets import BUDGET, CHUNK, ENFORCED, FREE
 from fuzzkv.errors import UsageError
 from fuzzkv.events import ConflictFound, Event, Listener, PhaseStarted, Progress, SearchDone, emit
 from fuzzkv.filing import Filing, Witness, witnesses
+from fuzzkv.guide import guided
 from fuzzkv.machine.engine import BulkEngine
 from fuzzkv.machine.plans import covered
 from fuzzkv.machine.tally import Tally
 from fuzzkv.options import HuntOptions
 from fuzzkv.oracles.residual import Residual
 from fuzzkv.oracles.verdict import Kind, part_of_known
+from fuzzkv.solver.ascent import Climb
 from fuzzkv.workers import Task, search_alone, search_together
 
 
@@ -25,8 +27,8 @@ class Search:
     """One search and what it came to so far.
 
     ``compiled`` is an engine of the policies that take part; ``engine`` the one that searches, and ``filing`` files
-    what it finds.  ``seen`` are the kinds met, ``freed`` the device frames that the policies give up on average, by
-    whether the contract is enforced.
+    what it finds.  ``solved`` is what the solver found before, ``seen`` are the kinds met, ``freed`` the device frames
+    that the policies give up on average, by whether the contract is enforced.
     """
 
     options: HuntOptions
@@ -35,6 +37,7 @@ class Search:
     tally: Tally = field(default_factory=Tally)
     seen: set[Kind] = field(default_factory=set)
     freed: dict[bool, float] = field(default_factory=dict)
+    solved: list[Witness] = field(default_factory=list)
     engine: BulkEngine = field(init=False)
     filing: Filing = field(init=False)
 
@@ -72,6 +75,8 @@ class Search:
         """
         if self.enforced:
             self._sample()
+        if self.options.solver_depth and not self.compiled.free and len(self.engine.names) > 1:
+            self._ask_solver()
         sets = "schedules of all subsets of two policies and more"
         if len(self.engine.names) == 1:
             sets = "schedules of the one policy; a conflict takes two"
@@ -90,9 +95,22 @@ class Search:
         self._tell_reached(early and self.tally.drawn < self.total)
 
     def found(self) -> list[Witness]:
-        """The kinds met, each with its best schedule, if the readers agree on that."""
-        met = witnesses(self.tally, self.engine.config)
+        """The kinds met, each with its best schedule, if the readers agree on that; last those of the solver."""
+        met = [*witnesses(self.tally, self.engine.config), *self.solved]
         return [witness for witness in met if self.filing.agrees(witness)]
+
+    def _ask_solver(self) -> None:
+        depth = self.options.solver_depth
+        self._tell(PhaseStarted("solver", depth, "events of every set of the policies"))
+
+        def heard(climb: Climb) -> None:
+            self._tell(Progress("solver", climb.depth, depth))
+
+        self.solved, done = guided(self.engine, depth, heard)
+        self._tell(done)
+        for witness in self.solved:
+            self._meet(witness)
+        self.engine.plant([witness.events for witness in self.solved])
 
     def _sample(self) -> None:
         # The same schedules, with the contract and without.
@@ -114,24 +132,26 @@ class Search:
             enforce=engine.enforce,
             seed=options.seed,
             strength=options.strength,
+            seeds=tuple(witness.events for witness in self.solved),
         )
         return search_together(task, options.workers, self.total, self.chunk)
 
     def _take(self) -> None:
         """Tell and file the kinds that are new in a round."""
         for witness in witnesses(self.tally, self.engine.config):
-            kind = witness.kind
-            if kind in self.seen:
-                continue
-            self.seen.add(kind)
-            if not self.filing.agrees(witness):
-                continue
-            names = self.filing.names(kind)
-            self._tell(
-                ConflictFound(names, kind.invariant, kind.primitive, len(witness.events), witness.drawn)
-            )
-            if kind.mask.bit_count() > 1 and not part_of_known(kind, self.seen):
-                self.filing.keep(witness)
+            self._meet(witness)
+
+    def _meet(self, witness: Witness) -> None:
+        kind = witness.kind
+        if kind in self.seen:
+            return
+        self.seen.add(kind)
+        if not self.filing.agrees(witness):
+            return
+        names = self.filing.names(kind)
+        self._tell(ConflictFound(names, kind.invariant, kind.primitive, len(witness.events), witness.drawn))
+        if kind.mask.bit_count() > 1 and not part_of_known(kind, self.seen):
+            self.filing.keep(witness)
 
     def _progress(self, seconds: float) -> None:
         tally = self.tally

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fuzzkv.casebook import Recipe, outcomes, read_case
+from fuzzkv.contract.layout import NR, PAGES
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import FAIL, FINISH, LATE, Config, Event, Schedule
 from fuzzkv.corpus import scan_corpus
@@ -26,7 +27,7 @@ from fuzzkv.machine.window import Window
 from fuzzkv.oracles.verdict import findings, smallest_failing, subsets
 from fuzzkv.solver.ascent import Ascent, Climb, Judged
 from fuzzkv.solver.asking import Space
-from fuzzkv.solver.unrolling import Target
+from fuzzkv.solver.unrolling import Target, Unrolling
 
 Events = tuple[Event, ...]
 
@@ -84,13 +85,19 @@ class Verified:
 class Verification:
     """One run of ``verify`` over all sets of some policies.
 
-    ``window`` bounds what is searched; ``faults`` adds failed and late copies and ends of sessions to the events.
+    ``window`` bounds what is searched; ``faults`` adds failed and late copies and ends of sessions to the events;
+    ``enforce`` runs everything under the contract; no set is searched beyond ``deepest`` events.
+
+    Raises ``UsageError`` for policies in ordinary Python (FKV038), and for a window that lacks a page or a session that a
+    rule names by its number (FKV030).
     """
 
     policies: tuple[Policy, ...]
     config: Config
     window: Window
     faults: bool = False
+    enforce: bool = False
+    deepest: int = 64
     tell: Callable[[Climb], None] | None = None
 
     def __post_init__(self) -> None:
@@ -104,6 +111,18 @@ class Verification:
             )
         kinds = enabled(self.policies)
         self.codes = tuple(c for c in kinds if self.faults or c not in (FAIL, LATE, FINISH))
+        try:
+            space = self._space((1 << len(self.policies)) - 1)
+            looked = Unrolling(space.policies, space.config, space.window, space.codes)
+            looked.extend()
+            looked.extend()
+        except IndexError as error:
+            raise UsageError(
+                code="FKV030",
+                value=f"a window of {self.window.requests} x {self.window.pages} pages",
+                reason=f"a rule names a place outside it ({error})",
+                cure=f"Take the whole machine: --requests {NR} --pages {PAGES}.",
+            ) from error
 
     def names(self, mask: int) -> tuple[str, ...]:
         """The policies of a set."""
@@ -118,7 +137,7 @@ class Verification:
         """What the machine says: the Python reader runs the set and every smaller one."""
         recipe = self.recipe(mask, events)
         full = (1 << len(recipe.policies)) - 1
-        arms = outcomes(recipe.histories())
+        arms = outcomes(recipe.histories(enforce=self.enforce))
         failing = tuple(sub for sub in subsets(full) if arms[sub].failed)
         if full not in smallest_failing(arms):
             return Judged(failing=failing)
@@ -162,7 +181,7 @@ class Verification:
         known = {} if corpus is None else self.filed(corpus)
         masks = sorted(range(1, 1 << len(self.policies)), key=lambda mask: (mask.bit_count(), mask))
         spaces = {mask: self._space(mask) for mask in masks}
-        ascent = Ascent(spaces, self.judge, tell=self.tell)
+        ascent = Ascent(spaces, self.judge, deepest=self.deepest, tell=self.tell)
         for climb in ascent.climbs:
             climb.aside.update(known.get(climb.mask, {}))
         ascent.run(max(0.0, seconds - (time.monotonic() - began)))
@@ -182,6 +201,7 @@ class Verification:
             config=replace(self.config, device_frames=frames),
             window=window,
             codes=self.codes,
+            enforce=self.enforce,
         )
 
     def _verdict(self, climb: Climb, known: dict[Target, tuple[Events, str, str]]) -> SetVerdict:

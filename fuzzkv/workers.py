@@ -16,7 +16,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 
-from fuzzkv.contract.schedule import Config
+from fuzzkv.contract.schedule import Config, Event
 from fuzzkv.errors import EnvironmentFailure, FuzzkvError
 from fuzzkv.machine.engine import BulkEngine
 from fuzzkv.machine.tally import Tally, merged
@@ -43,8 +43,8 @@ def worker_seed(root: int, worker: int) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """What a worker searches: the policies by the names that the user gave, those of them that take part, and
-    what a ``BulkEngine`` takes besides.
+    """What a worker searches: the policies by the names that the user gave, those of them that take part, what a
+    ``BulkEngine`` takes besides, and schedules to start from.
     """
 
     given: tuple[str, ...]
@@ -53,12 +53,15 @@ class Task:
     enforce: bool
     seed: int
     strength: int
+    seeds: tuple[tuple[Event, ...], ...] = ()
 
     def engine(self, worker: int) -> BulkEngine:
         """The engine of a worker."""
         policies = [policy for policy in resolve(self.given) if policy.name in self.names]
         seed = worker_seed(self.seed, worker)
-        return BulkEngine(policies, self.config, enforce=self.enforce, seed=seed, strength=self.strength)
+        engine = BulkEngine(policies, self.config, enforce=self.enforce, seed=seed, strength=self.strength)
+        engine.plant(self.seeds)
+        return engine
 
 
 def rounds(total: int, workers: int, chunk: int) -> list[list[int]]:

@@ -50,7 +50,7 @@ class Heard(list[Any]):
 
 def small(corpus: Path, *names: str, **options: Any) -> tuple[HuntResult, Heard]:
     heard = Heard()
-    given = {"seed": 1, "max_examples": 100_000, "confirm": False, "corpus": corpus, **options}
+    given = {"seed": 1, "max_examples": 100_000, "confirm": False, "corpus": corpus, "solver_depth": 0, **options}
     result = hunt(HuntOptions(policies=names or ("offload", "quant", "evict"), **given), [heard])
     return result, heard
 
@@ -79,16 +79,27 @@ def test_a_hunt_files_whole_valid_cases_and_the_same_ones_again(compiled: BulkEn
 
 @pytest.mark.slow
 def test_a_hunt_tells_its_way(compiled: BulkEngine, tmp_path: Path) -> None:
-    result, heard = small(tmp_path, max_examples=20_000)
+    result, heard = small(tmp_path, max_examples=20_000, solver_depth=2)
     assert isinstance(heard[0], ev.HuntStarted) and isinstance(heard[-1], ev.HuntFinished)
     assert heard[0].policies == ("evict", "offload", "quant") and heard[0].engine == "none"
-    assert [event.phase for event in heard.of(ev.PhaseStarted)] == ["accept", "search", "shrink"]
+    assert [event.phase for event in heard.of(ev.PhaseStarted)] == ["accept", "solver", "search", "shrink"]
+    (solved,) = heard.of(ev.SolverDone)
+    assert (solved.depth, solved.sets, solved.classes, solved.ended) == (2, 7, 0, "")
     assert [(done.policy, done.passed) for done in heard.of(ev.AcceptanceDone)] == [
         ("evict", True), ("offload", True), ("quant", True),
     ]  # fmt: skip
     assert [filed.case_id for filed in heard.of(ev.CaseFiled)] == [case["id"] for case in result.cases]
     assert all(step.after <= step.before for step in heard.of(ev.ShrinkStep))
-    assert heard.of(ev.Progress)[0].done == 20_000 and heard.last.schedules > 20_000
+    assert [event.done for event in heard.of(ev.Progress) if event.phase == "search"] == [20_000] and heard.last.schedules > 20_000
+
+
+@pytest.mark.slow
+def test_what_the_solver_finds_is_filed_though_the_search_meets_nothing(tmp_path: Path) -> None:
+    names = ("tests.field.vllm_48412:OFFLOAD", "tests.field.vllm_48412:QUANT")
+    result, heard = small(tmp_path, *names, max_examples=1, solver_depth=3)
+    (solved,) = heard.of(ev.SolverDone)
+    assert solved.classes >= 1 and result.exit_code == 1
+    assert "fkv-c60765e72c24" in {case["id"] for case in result.cases}
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from fuzzkv.cli.shared import corpus_option, invariant_names, no_color_option
 from fuzzkv.errors import EXIT_INTERRUPTED, FuzzkvError
 
 STRENGTH = "Plans cover all pairs (2) or triples (3)."
+SOLVER = "Events up to which the solver looks first; each costs twice the time of the one before."
 STOP_RISK = "Stop once a new kind is less likely than this."
 
 
@@ -27,6 +28,7 @@ STOP_RISK = "Stop once a new kind is less likely than this."
 @click.option("--workers", default="1", show_default=True, help="Processes that search, or auto: one a core.")
 @click.option("--strength", type=click.Choice(["2", "3"]), default="2", show_default=True, help=STRENGTH)
 @click.option("--stop-risk", type=click.FloatRange(0, 1, min_open=True), default=None, help=STOP_RISK)
+@click.option("--solver-depth", type=click.IntRange(0, 12), default=4, show_default=True, help=SOLVER)
 @click.option("--contract", type=click.Choice(["observe", "enforce"]), default="observe", show_default=True)
 @click.option("--no-confirm", is_flag=True, help="Do not confirm on a real engine.")
 @click.option("--confirm-time", default="360s", show_default=True, help="Time for all confirmations.")
@@ -44,6 +46,7 @@ def hunt(
     workers: str,
     strength: str,
     stop_risk: float | None,
+    solver_depth: int,
     contract: Any,
     no_confirm: bool,
     confirm_time: str,
@@ -64,6 +67,7 @@ def hunt(
         workers=parse_workers(workers, cores()),
         strength=int(strength),
         stop_risk=stop_risk,
+        solver_depth=solver_depth,
         contract=contract,
         confirm=not no_confirm,
         confirm_time=parse_seconds(confirm_time, "--confirm-time"),

@@ -135,6 +135,14 @@ class BulkEngine:
             )
         self.drawn += count
 
+    def plant(self, schedules: Sequence[Sequence[Event]]) -> None:
+        """Put schedules into the pool of those that are changed to make new ones; longer ones than are drawn are left out."""
+        for events in schedules:
+            if 0 < len(events) <= MAX_EVENTS:
+                rows = _numbers(MAX_EVENTS, 3)
+                rows[: len(events)] = events
+                novelty.remember(rows, len(events), self._pool, self._lengths, self._memory)
+
     def final_state(self, events: Sequence[Event], mask: int) -> Any:
         """The state in which a schedule ends for the policies in ``mask`` (an array of ``SIZE`` integers)."""
         state = self._one[0]

@@ -23,11 +23,12 @@ from fuzzkv import events as ev
 from fuzzkv.report.gate import gate_page
 from fuzzkv.report.summary import policy_text, summary
 
-PHASES: Final = ("accept", "search", "shrink", "confirm", "file")
+PHASES: Final = ("accept", "solver", "search", "shrink", "confirm", "file")
 GATE_PHASES: Final = ("accept", "replay", "search", "shrink")
 PHASE_TEXT: Final = {
     "accept": "accepting each policy alone",
     "replay": "replaying the corpus",
+    "solver": "asking the solver",
     "search": "searching for conflicts",
     "shrink": "shrinking",
     "confirm": "confirming on a real engine",
@@ -141,6 +142,14 @@ class ConsoleReport:
         reason = f": {event.reason}" if event.reason else ""
         left = "" if event.passed else self._left_out
         self._say(Text.assemble(f"  {event.policy} ", word, f", {event.schedules:,} schedules{reason}{left}"))
+
+    def _on_SolverDone(self, event: ev.SolverDone) -> None:
+        shown = f"shows {event.classes} kinds of failure" if event.classes else "is safe"
+        ended = f"; {event.ended}" if event.ended else ""
+        window = f"{event.requests} x {event.pages} pages"
+        self._say(
+            f"  every schedule of up to {event.depth} events of {event.sets} sets {shown} ({window}){ended}"
+        )
 
     def _on_SearchDone(self, event: ev.SearchDone) -> None:
         for line in search_lines(event):
