@@ -1,0 +1,306 @@
+"""What has to be shown for a proof by induction: one list of assumptions and goals for every text that can run.
+
+A composition is what can happen: the events that its policies meet and either the policies' rules, read exactly, or an
+envelope: any primitive that a manifest declares, or that only says something, with any arguments.  Each text is run once
+over a state that nobody knows, within a window.  Columns that no text ever changes keep the numbers of the first state;
+which these are is found by running the texts until nothing new changes.
+
+Copies that end (``settle``) are a text of their own.  Where another text settles, all facts have to hold there, and it
+goes on from any state in which they hold and in which only what settling changes may differ.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import z3
+
+from fuzzkv.contract.facts import hosted, present
+from fuzzkv.contract.layout import CLOSED, COLUMNS, FREE, NINV, PAGES, SAID
+from fuzzkv.contract.policy import Policy
+from fuzzkv.contract.primitives import settle
+from fuzzkv.contract.schedule import ACT, ARRIVE, BOUNDS, FADE, LATE, OPS, QUEUE, STEP, TICK, Config
+from fuzzkv.contract.standing import FACTS, KEPT, PREMISES, SETTLED, Fact
+from fuzzkv.contract.view import DOES, FRAMES, PLACES
+from fuzzkv.machine.start import first_state
+from fuzzkv.machine.symbolic import Reader, SymbolicState
+from fuzzkv.machine.terms import Terms, boolean
+from fuzzkv.machine.window import Window
+
+REPORTED = (
+    *("EVENT", "PRIMS", "STEPS", "LAT_MAX", "LAT_SUM", "FREED", "REMOTE", "DEMAND", "ACTED", "REFUSED", "GOAL"),
+    *("V_EVENT", "V_STAMP", "V_PAGE", "V_ACTOR", "V_PRIM", "R_STEPS", "TOUCHED"),
+)
+"""Columns that are only reported.  They aren't written here, and whoever reads one gets any number."""
+CONFIGURED = ("STEP_COST", "PAGE_COST", "OBJECTIVE", "TOLERANCE", "LEDGER", "HEADROOM", "SHARE", "QSHARE")
+"""Columns that a configuration sets: any numbers that keep the premises."""
+STARTS_NOTHING = "settling starts nothing"
+LEAVES_THE_REST = "settling leaves what has no copy in flight"
+TAKES_NOTHING_AWAY = "settling takes no copy away"
+RELATIONS = (STARTS_NOTHING, TAKES_NOTHING_AWAY, LEAVES_THE_REST)
+"""Facts about the states before and after copies were settled."""
+_PLACED = ("DEV", "HOST", "BUSY")
+USUAL = tuple(OPS[: LATE + 1])
+_ENDLESS = (TICK, LATE)
+_PAGE_OF_SESSION = {ARRIVE: 1, QUEUE: 1, STEP: 0, FADE: 0}
+_SESSIONS = 1
+Term = Any
+
+
+@dataclass(frozen=True)
+class Text:
+    """Something that can run: its name and what it does to a state."""
+
+    name: str
+    run: Callable[[Composition, SymbolicState], None]
+
+
+@dataclass
+class Segment:
+    """Assumptions, each under the name of its fact (``""`` for what always holds), and goals under theirs."""
+
+    assumed: list[tuple[str, Term]] = field(default_factory=list)
+    goals: list[tuple[str, Term]] = field(default_factory=list)
+
+
+class _Reader(Reader):
+    """A reader that hands settling over, and gives any number for what is only reported."""
+
+    def __init__(self, window: Window, at_settle: Callable[[SymbolicState], None]) -> None:
+        super().__init__(Terms(), window, REPORTED)
+        self._at_settle = at_settle
+        self.inside = False
+
+    def text(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """As ever, but for ``settle``."""
+        return self._at_settle if function is settle else super().text(function)
+
+    def whole(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function with all that it does."""
+        return super().text(function)
+
+    def get(self, s: SymbolicState, column: int, i: Any) -> Any:
+        """As ever, but for what is only reported."""
+        return z3.FreshInt("any") if column in self._left_out else super().get(s, column, i)
+
+
+class Composition:
+    """A policy set under the contract, within a window.
+
+    ``exactly``: rules are read as they are; a policy in ordinary Python is still its manifest's envelope.
+    """
+
+    def __init__(self, policies: Sequence[Policy], window: Window) -> None:
+        self.policies, self.window = tuple(policies), window
+        self.reader = _Reader(window, self._settle_here)
+        self.algebra: Terms = self.reader.algebra  # type: ignore[assignment]
+        self._first = first_state(
+            Config(device_frames=window.device, host_frames=window.host), policies, enforce=True
+        )
+        names = window.names()
+        self._counts = {"page": names["NP"], "device": names["ND"], "host": names["NH"], "copy": names["NJ"]}
+        self._counts |= {"session": names["NR"], "policy": names["NK"], "machine": 1}
+        self._counts["page of a policy"] = names["NP"] * names["NK"]
+        self.events = tuple(_events(self.policies, window))
+        self.rules = tuple(_rules(self.policies))
+        self.envelope = tuple(_envelope(self.policies))
+        self.texts = (Text("settle", lambda c, s: c.reader.whole(settle)(s)), *self.events, *self.rules)
+        self.texts = (*self.texts, *self.envelope)
+        self.unknown = {*REPORTED, *CONFIGURED, "MF_HORIZON"}
+        self._settling: set[str] = set()
+        self._segments: list[Segment] = [Segment()]
+        self._find_what_changes()
+
+    # What can be any number.
+
+    def unknowns(self, low: int, high: int | None) -> Term:
+        """An argument that can be anything from ``low`` to ``high``; ``None``: without bound."""
+        if low == high:
+            return low
+        term = z3.FreshInt("argument")
+        self.algebra.always += [term >= low] if high is None else [term >= low, term <= high]
+        return term
+
+    def places(self, name: str) -> list[tuple[int, int]]:
+        """The cells of a column within the window: place and cell."""
+        return [(i, COLUMNS[name] + i) for i in range(self.window.sizes()[COLUMNS[name]])]
+
+    def _any_state(self) -> SymbolicState:
+        cells: list[Any] = list(self._first)
+        for name in sorted(self.unknown):
+            for i, cell in self.places(name):
+                cells[cell] = z3.Int(f"{name}[{i}]")
+        return SymbolicState(self.reader, cells)
+
+    def _find_what_changes(self) -> None:
+        while True:
+            new: set[str] = set()
+            for text in self.texts:
+                self.algebra.always.clear()
+                state = self._any_state()
+                before = list(state.cells)
+                text.run(self, state)
+                changed = {
+                    name
+                    for name in COLUMNS
+                    if any(state.cells[cell] is not before[cell] for _, cell in self.places(name))
+                } - {"V_COUNT"}
+                if text.name == "settle":
+                    self._settling |= changed
+                new |= changed
+            if new <= self.unknown:
+                return
+            self.unknown |= new
+
+    # Facts.
+
+    def facts(self, s: SymbolicState, which: Iterable[Fact]) -> list[tuple[str, Term]]:
+        """Facts about every thing of their kind in a state, by name."""
+        found = []
+        for fact in which:
+            for i in range(self._counts[fact.over]):
+                slot = f" {i // self._counts['page']}" if fact.over == "page of a policy" else ""
+                found.append((fact.name + slot, self.algebra.known(self.reader.text(fact.text)(s, i))))
+        return found
+
+    def names(self) -> tuple[str, ...]:
+        """The names of all facts that an induction may stand on."""
+        named = dict(self.facts(self._any_state(), (*FACTS, *KEPT, SETTLED)))
+        return (*named, *RELATIONS)
+
+    def first(self) -> Segment:
+        """The first state, with any configuration: what holds in it."""
+        cells: list[Any] = list(self._first)
+        assumed: list[tuple[str, Term]] = []
+        for name in (*CONFIGURED, "MF_HORIZON"):
+            for i, cell in self.places(name):
+                cells[cell] = z3.Int(f"{name}[{i}]")
+        for name in ("D_PAGE", "H_PAGE"):
+            for i, cell in self.places(name):
+                cells[cell] = z3.Int(f"{name}[{i}]")
+                assumed.append(("", z3.Or(cells[cell] == FREE, cells[cell] == CLOSED)))
+        state = SymbolicState(self.reader, cells)
+        assumed += [("", term) for _, term in self.facts(state, PREMISES)]
+        return Segment(assumed, self.facts(state, (*FACTS, *KEPT)))
+
+    # Texts.
+
+    def segments(self, text: Text) -> list[Segment]:
+        """What has to be shown for a text, from its begin to its end."""
+        self.algebra.always.clear()
+        state = self._any_state()
+        before = list(state.cells)
+        first = Segment([("", term) for _, term in self.facts(state, PREMISES)])
+        first.assumed += self.facts(state, (*FACTS, *KEPT))
+        self._segments = [first]
+        text.run(self, state)
+        end = self._segments[-1]
+        end.goals += self.facts(state, (*FACTS, *KEPT))
+        for i in range(1, NINV):
+            broken = self.algebra.known(state.cells[COLUMNS["V_COUNT"] + i])
+            if self.algebra.is_term(broken) or broken != 0:
+                end.goals.append((f"I{i}", self.algebra.known(broken == 0)))
+        if text.name == "settle":
+            end.goals += [*self.facts(state, (SETTLED,)), *self._related(before, state)]
+        first.assumed += [("", term) for term in self.algebra.always]
+        return self._segments
+
+    def _related(self, before: Sequence[Term], state: SymbolicState) -> list[tuple[str, Term]]:
+        """How a state is related to the one before copies were settled."""
+        old, either = SymbolicState(self.reader, before), self.algebra.or_
+        there = [self.reader.text(present), self.reader.text(hosted)]
+        found = []
+        for _, cell in self.places("J_KIND"):
+            kind = state.cells[cell]
+            found.append((STARTS_NOTHING, either(kind == 0, kind == before[cell])))
+        for p, _ in self.places("DEV"):
+            for is_there in there:
+                found.append((TAKES_NOTHING_AWAY, either(self.algebra.not_(is_there(old, p)), is_there(state, p))))
+            same = [state.cells[COLUMNS[name] + p] == before[COLUMNS[name] + p] for name in _PLACED]
+            busy = before[COLUMNS["BUSY"] + p] != 0
+            found.append((LEAVES_THE_REST, either(busy, self.algebra.and_(*same))))
+        return found
+
+    def _settle_here(self, state: SymbolicState) -> None:
+        before = list(state.cells)
+        self._segments[-1].goals += self.facts(state, (*FACTS, *KEPT))
+        for name in sorted(self._settling):
+            for _, cell in self.places(name):
+                state.cells[cell] = z3.FreshInt(name)
+        after = Segment(self.facts(state, (*FACTS, *KEPT, SETTLED)))
+        after.assumed += self._related(before, state)
+        self._segments.append(after)
+
+
+def goals_left(segments: Sequence[Segment]) -> Iterator[tuple[Segment, int, str, Any, tuple[str, ...] | None]]:
+    """The goals in order: (segment, place, name, term, facts that show it if it needs no solver)."""
+    assumed: dict[int, tuple[str, Term]] = {}
+    for segment in segments:
+        assumed |= {term.get_id(): (name, term) for name, term in segment.assumed if isinstance(term, z3.ExprRef)}
+        for n, (name, term) in enumerate(segment.goals):
+            known: tuple[str, ...] | None = None
+            if term is True:
+                known = ()
+            elif isinstance(term, z3.ExprRef) and term.get_id() in assumed:
+                known = tuple(filter(None, [assumed[term.get_id()][0]]))
+            yield segment, n, name, boolean(term), known
+
+
+def _events(policies: Sequence[Policy], window: Window) -> Iterator[Text]:
+    asked = {name for policy in policies for name in policy.workload}
+    for name in (*USUAL, *(name for name in OPS[LATE + 1 :] if name in asked)):
+        op = OPS.index(name)
+        if op == ACT:
+            continue
+        low_a, high_a, low_b, high_b = BOUNDS[op]
+        most: int | None = high_b
+        if high_b in (PAGES, PAGES - 1) and op in _PAGE_OF_SESSION:
+            most = window.pages - 1 + _PAGE_OF_SESSION[op]
+        if (low_a, high_a) == (0, _SESSIONS):
+            for r in range(window.requests):
+                yield Text(f"{name} {r}", _event(op, (r, r), (low_b, most)))
+        else:
+            yield Text(name, _event(op, (low_a, None if op in _ENDLESS else high_a), (low_b, most)))
+
+
+def _event(op: int, a: tuple[int, int | None], b: tuple[int, int | None]) -> Callable[[Composition, Any], None]:
+    def run(c: Composition, s: SymbolicState) -> None:
+        c.reader.apply(s, c.policies, op, c.unknowns(*a), c.unknowns(*b), 0)
+
+    return run
+
+
+def _rules(policies: Sequence[Policy]) -> Iterator[Text]:
+    for k, policy in enumerate(policies):
+        if policy.free:
+            continue
+
+        def run(c: Composition, s: SymbolicState, k: int = k) -> None:
+            c.reader.apply(s, c.policies, ACT, k, 0, 1 << k)
+
+        yield Text(f"act of {policy.name}", run)
+
+
+def _envelope(policies: Sequence[Policy]) -> Iterator[Text]:
+    declared = {action.primitive for policy in policies for action in policy.manifest.actions}
+    for name in sorted(declared | SAID):
+        yield Text(name, _primitive(name))
+
+
+def _primitive(name: str) -> Callable[[Composition, Any], None]:
+    does = DOES[name]
+
+    def run(c: Composition, s: SymbolicState) -> None:
+        sizes = c.window.names()
+        ends = {"k": sizes["NK"], "p": sizes["NP"], "r": sizes["NR"], "x": sizes["NX"], "n": sizes["PAGES"] + 1}
+        ends["frame"] = sizes["NH" if name in FRAMES else "ND"]
+        values = []
+        for argument in list(inspect.signature(does).parameters)[2:]:
+            low, high = PLACES.get(argument, (0, 0))
+            values.append(c.unknowns(low, ends[argument] - 1 if argument in ends else high))
+        c.reader.text(does)(s, True, *values)
+
+    return run
