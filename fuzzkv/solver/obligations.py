@@ -31,7 +31,19 @@ from fuzzkv.machine.terms import Terms, boolean
 from fuzzkv.machine.window import Window
 
 REPORTED = (
-    *("EVENT", "PRIMS", "STEPS", "LAT_MAX", "LAT_SUM", "FREED", "REMOTE", "DEMAND", "ACTED", "REFUSED", "GOAL"),
+    *(
+        "EVENT",
+        "PRIMS",
+        "STEPS",
+        "LAT_MAX",
+        "LAT_SUM",
+        "FREED",
+        "REMOTE",
+        "DEMAND",
+        "ACTED",
+        "REFUSED",
+        "GOAL",
+    ),
     *("V_EVENT", "V_STAMP", "V_PAGE", "V_ACTOR", "V_PRIM", "R_STEPS", "TOUCHED"),
 )
 """Columns that are only reported.  They aren't written here, and whoever reads one gets any number."""
@@ -100,7 +112,10 @@ class Composition:
         self._first = first_state(
             Config(device_frames=window.device, host_frames=window.host), policies, enforce=True
         )
-        names = window.names()
+        sizes, names = window.sizes(), window.names()
+        self._places = {
+            name: [(i, base + i) for i in range(sizes[base])] for name, base in COLUMNS.items()
+        }
         self._counts = {"page": names["NP"], "device": names["ND"], "host": names["NH"], "copy": names["NJ"]}
         self._counts |= {"session": names["NR"], "policy": names["NK"], "machine": 1}
         self._counts["page of a policy"] = names["NP"] * names["NK"]
@@ -113,6 +128,9 @@ class Composition:
         self._settling: set[str] = set()
         self._segments: list[Segment] = [Segment()]
         self._find_what_changes()
+        any_state = self._any_state()
+        self._before = [("", term) for _, term in self.facts(any_state, PREMISES)]
+        self._before += self.facts(any_state, (*FACTS, *KEPT))
 
     # What can be any number.
 
@@ -126,7 +144,7 @@ class Composition:
 
     def places(self, name: str) -> list[tuple[int, int]]:
         """The cells of a column within the window: place and cell."""
-        return [(i, COLUMNS[name] + i) for i in range(self.window.sizes()[COLUMNS[name]])]
+        return self._places[name]
 
     def _any_state(self) -> SymbolicState:
         cells: list[Any] = list(self._first)
@@ -136,8 +154,9 @@ class Composition:
         return SymbolicState(self.reader, cells)
 
     def _find_what_changes(self) -> None:
-        while True:
-            new: set[str] = set()
+        known = 0
+        while known < len(self.unknown):
+            known = len(self.unknown)
             for text in self.texts:
                 self.algebra.always.clear()
                 state = self._any_state()
@@ -150,10 +169,7 @@ class Composition:
                 } - {"V_COUNT"}
                 if text.name == "settle":
                     self._settling |= changed
-                new |= changed
-            if new <= self.unknown:
-                return
-            self.unknown |= new
+                self.unknown |= changed
 
     # Facts.
 
@@ -193,8 +209,7 @@ class Composition:
         self.algebra.always.clear()
         state = self._any_state()
         before = list(state.cells)
-        first = Segment([("", term) for _, term in self.facts(state, PREMISES)])
-        first.assumed += self.facts(state, (*FACTS, *KEPT))
+        first = Segment(list(self._before))
         self._segments = [first]
         text.run(self, state)
         end = self._segments[-1]
@@ -218,7 +233,9 @@ class Composition:
             found.append((STARTS_NOTHING, either(kind == 0, kind == before[cell])))
         for p, _ in self.places("DEV"):
             for is_there in there:
-                found.append((TAKES_NOTHING_AWAY, either(self.algebra.not_(is_there(old, p)), is_there(state, p))))
+                found.append(
+                    (TAKES_NOTHING_AWAY, either(self.algebra.not_(is_there(old, p)), is_there(state, p)))
+                )
             same = [state.cells[COLUMNS[name] + p] == before[COLUMNS[name] + p] for name in _PLACED]
             busy = before[COLUMNS["BUSY"] + p] != 0
             found.append((LEAVES_THE_REST, either(busy, self.algebra.and_(*same))))
@@ -235,18 +252,22 @@ class Composition:
         self._segments.append(after)
 
 
-def goals_left(segments: Sequence[Segment]) -> Iterator[tuple[Segment, int, str, Any, tuple[str, ...] | None]]:
-    """The goals in order: (segment, place, name, term, facts that show it if it needs no solver)."""
+def goals_left(
+    segments: Sequence[Segment], alive: frozenset[str]
+) -> Iterator[tuple[Segment, str, Any, frozenset[str] | None]]:
+    """The goals in order: (segment, name, term, the facts that show it if it needs no solver)."""
     assumed: dict[int, tuple[str, Term]] = {}
     for segment in segments:
-        assumed |= {term.get_id(): (name, term) for name, term in segment.assumed if isinstance(term, z3.ExprRef)}
-        for n, (name, term) in enumerate(segment.goals):
-            known: tuple[str, ...] | None = None
+        for name, term in segment.assumed:
+            if isinstance(term, z3.ExprRef) and (not name or name in alive):
+                assumed[term.get_id()] = (name, term)
+        for name, term in segment.goals:
+            known: frozenset[str] | None = None
             if term is True:
-                known = ()
+                known = frozenset()
             elif isinstance(term, z3.ExprRef) and term.get_id() in assumed:
-                known = tuple(filter(None, [assumed[term.get_id()][0]]))
-            yield segment, n, name, boolean(term), known
+                known = frozenset({assumed[term.get_id()][0]} - {""})
+            yield segment, name, boolean(term), known
 
 
 def _events(policies: Sequence[Policy], window: Window) -> Iterator[Text]:
@@ -266,7 +287,9 @@ def _events(policies: Sequence[Policy], window: Window) -> Iterator[Text]:
             yield Text(name, _event(op, (low_a, None if op in _ENDLESS else high_a), (low_b, most)))
 
 
-def _event(op: int, a: tuple[int, int | None], b: tuple[int, int | None]) -> Callable[[Composition, Any], None]:
+def _event(
+    op: int, a: tuple[int, int | None], b: tuple[int, int | None]
+) -> Callable[[Composition, Any], None]:
     def run(c: Composition, s: SymbolicState) -> None:
         c.reader.apply(s, c.policies, op, c.unknowns(*a), c.unknowns(*b), 0)
 
@@ -295,7 +318,13 @@ def _primitive(name: str) -> Callable[[Composition, Any], None]:
 
     def run(c: Composition, s: SymbolicState) -> None:
         sizes = c.window.names()
-        ends = {"k": sizes["NK"], "p": sizes["NP"], "r": sizes["NR"], "x": sizes["NX"], "n": sizes["PAGES"] + 1}
+        ends = {
+            "k": sizes["NK"],
+            "p": sizes["NP"],
+            "r": sizes["NR"],
+            "x": sizes["NX"],
+            "n": sizes["PAGES"] + 1,
+        }
         ends["frame"] = sizes["NH" if name in FRAMES else "ND"]
         values = []
         for argument in list(inspect.signature(does).parameters)[2:]:

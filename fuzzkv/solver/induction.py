@@ -1,0 +1,315 @@
+"""Proofs that no schedule of any length breaks an invariant while the contract is enforced.
+
+By induction: the standing facts (``contract.standing``) hold in the first state of any configuration; every text that can
+run, begun in any state in which they hold, ends in one in which they hold and breaks nothing.  Facts that aren't kept are
+dropped until the rest is (so a broken clause costs just what stands on it), and the invariants are asked about over what
+is left.  Numbers are integers without bound; pages, frames, copies and policies are those of a window.
+
+Every invariant is tried for the envelope first: whatever policies do with the primitives that the set declares.  Those
+that this doesn't prove are tried again for the rules as they are.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from multiprocessing import get_all_start_methods, get_context
+from typing import Any, Literal
+
+import z3
+
+from fuzzkv.contract.invariants import INVARIANTS
+from fuzzkv.contract.policy import Policy
+from fuzzkv.contract.standing import PREMISES
+from fuzzkv.machine.terms import boolean
+from fuzzkv.machine.window import Window
+from fuzzkv.solver.obligations import Composition, Segment, Text, goals_left
+
+Verdict = Literal["proved", "unknown"]
+"""An induction that fails says nothing about schedules from the first state: it never refutes."""
+Breadth = Literal["nobody", "any policies", "these rules"]
+"""For whom an invariant is proved: no text in the composition can touch it; whatever policies do with the primitives
+that the set declares; the policies of the set, by their rules.
+"""
+FIRST = "first state"
+Tell = Callable[[str, int, int], None]
+"""Told the name of a text that was looked at, how many were so far and how many there are."""
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Why a goal isn't shown: the text that may not keep it, and a state in which it doesn't (``None``: the solver
+    ran out of time).
+    """
+
+    text: str
+    state: Mapping[str, int] | None
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What came of one invariant: the verdict, for whom, the facts that it stands on and, unless it is proved, where it
+    fails.  ``seconds`` are those of its own goals, facts left out.
+    """
+
+    invariant: str
+    verdict: Verdict
+    breadth: Breadth | None
+    facts: tuple[str, ...]
+    gaps: tuple[Gap, ...]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Proofs:
+    """What came of a composition, and what it was: the texts that can run, the window, the premises about its
+    configuration; which facts hold for the envelope and for the rules, and why the others don't.
+    """
+
+    policies: tuple[str, ...]
+    events: tuple[str, ...]
+    primitives: tuple[str, ...]
+    window: Window
+    premises: tuple[str, ...]
+    proofs: tuple[Proof, ...]
+    facts: Mapping[Breadth, tuple[str, ...]]
+    dropped: Mapping[Breadth, Mapping[str, Gap]]
+    goals: int
+    seconds: float
+
+    def of(self, invariant: str) -> Proof:
+        """The proof of an invariant."""
+        return next(proof for proof in self.proofs if proof.invariant == invariant)
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """One goal of a text: the facts that it was tried from, those that show it, or the gap."""
+
+    tried: frozenset[str]
+    by: frozenset[str]
+    gap: Gap | None
+    seconds: float
+
+    def stands(self, alive: frozenset[str]) -> bool:
+        """Whether it is so from these facts too: what was shown stays shown from more, a gap stays one from fewer."""
+        return alive <= self.tried if self.gap else self.by <= alive
+
+
+def usual_window(policies: Sequence[Policy]) -> Window:
+    """Two sessions of two pages, three device and two host frames, two copies, the policies and at least two.
+
+    Every text but a rule looks at one page with its frames and its copy at a time, beside a free frame of each tier and
+    a free place for a copy; a fact, at one more.
+    """
+    slots = max(2, len(policies))
+    return Window(requests=2, pages=2, device=3, host=2, copies=2, policies=slots, entries=2)
+
+
+def prove(
+    policies: Sequence[Policy],
+    *,
+    window: Window | None = None,
+    seconds: float = 60.0,
+    processes: int = 2,
+    tell: Tell | None = None,
+) -> Proofs:
+    """Try to prove every invariant for a policy set under the contract.
+
+    ``seconds`` bound the whole; what isn't shown by then is ``unknown``.  ``processes`` look at texts side by side where
+    the system can fork, else one does.
+    """
+    began = time.monotonic()
+    composition = Composition(policies, window or usual_window(policies))
+    attempt = _Attempt(composition, began + seconds, processes, tell)
+    common = [text for text in composition.texts if text not in (*composition.rules, *composition.envelope)]
+    ways: dict[Breadth, list[Text]] = {"any policies": [*common, *composition.envelope]}
+    if composition.rules and not any(policy.free for policy in policies):
+        ways["these rules"] = [*common, *composition.rules]
+    proofs: dict[str, Proof] = {}
+    facts: dict[Breadth, tuple[str, ...]] = {}
+    dropped: dict[Breadth, Mapping[str, Gap]] = {}
+    for breadth, texts in ways.items():
+        facts[breadth], dropped[breadth] = attempt.standing(texts)
+        for invariant in INVARIANTS:
+            if invariant.id not in proofs or proofs[invariant.id].verdict != "proved":
+                proofs[invariant.id] = attempt.proof(invariant.id, breadth, texts)
+        if all(proof.verdict == "proved" for proof in proofs.values()):
+            break
+    return Proofs(
+        policies=tuple(policy.name for policy in policies),
+        events=tuple(text.name for text in composition.events),
+        primitives=tuple(text.name for text in composition.envelope),
+        window=composition.window,
+        premises=tuple(" ".join(str(premise.text.__doc__).split()) for premise in PREMISES),
+        proofs=tuple(proofs.values()),
+        facts=facts,
+        dropped=dropped,
+        goals=sum(len(shown) for shown in attempt.shown.values()),
+        seconds=time.monotonic() - began,
+    )
+
+
+class _Attempt:
+    """What was shown so far, by text and goal."""
+
+    def __init__(self, composition: Composition, until: float, processes: int, tell: Tell | None) -> None:
+        self.composition, self.until, self.tell = composition, until, tell
+        self.processes = processes if "fork" in get_all_start_methods() else 1
+        self.shown: dict[str, dict[str, _Shown]] = {}
+        self.names = frozenset(composition.names())
+
+    def standing(self, texts: Sequence[Text]) -> tuple[tuple[str, ...], dict[str, Gap]]:
+        """The facts that all texts keep, and those that were dropped, each with why."""
+        alive, dropped = self.names, dict[str, Gap]()
+        if FIRST not in self.shown:
+            self.shown[FIRST] = _look(self.composition, None, self.names, None, self.until)
+        while True:
+            self._look_at(texts, alive)
+            gaps = {
+                name: shown.gap
+                for place in (FIRST, *(text.name for text in texts))
+                for name, shown in self.shown[place].items()
+                if shown.gap and name in alive
+            }
+            if not gaps:
+                return tuple(name for name in self.composition.names() if name in alive), dropped
+            dropped |= gaps
+            alive -= gaps.keys()
+
+    def _look_at(self, texts: Sequence[Text], alive: frozenset[str]) -> None:
+        dead = self.names - alive
+        todo: list[tuple[Text, frozenset[str] | None]] = []
+        for text in texts:
+            shown = self.shown.get(text.name)
+            if shown is None:
+                todo.append((text, None))
+            elif stale := {name for name, one in shown.items() if not one.stands(alive)} - dead:
+                todo.append((text, frozenset(stale)))
+        # The long ones first, so that the last process isn't alone for long.
+        todo.sort(key=lambda one: not one[0].name.startswith(("step", "settle", "act")))
+        for n, (text, shown) in enumerate(self._looked_at(todo, alive), 1):
+            self.shown.setdefault(text.name, {}).update(shown)
+            if self.tell:
+                self.tell(text.name, n, len(todo))
+
+    def _looked_at(
+        self, todo: Sequence[tuple[Text, frozenset[str] | None]], alive: frozenset[str]
+    ) -> Iterator[tuple[Text, dict[str, _Shown]]]:
+        if self.processes < 2 or len(todo) < 2:
+            for text, wanted in todo:
+                yield text, _look(self.composition, text, alive, wanted, self.until)
+            return
+        _SHARED.append(self.composition)
+        try:
+            with ProcessPoolExecutor(self.processes, mp_context=get_context("fork")) as pool:
+                sent: dict[Future[dict[str, _Shown]], Text] = {
+                    pool.submit(_look_there, text.name, alive, wanted, self.until): text
+                    for text, wanted in todo
+                }
+                for done in as_completed(sent):
+                    yield sent[done], done.result()
+        finally:
+            _SHARED.pop()
+
+    def proof(self, invariant: str, breadth: Breadth, texts: Sequence[Text]) -> Proof:
+        """What the texts make of an invariant, with the facts that stand."""
+        goals = [shown for text in texts if (shown := self.shown[text.name].get(invariant))]
+        gaps = tuple(shown.gap for shown in goals if shown.gap)
+        return Proof(
+            invariant=invariant,
+            verdict="unknown" if gaps else "proved",
+            breadth=None if gaps else breadth if goals else "nobody",
+            facts=() if gaps else self._behind(frozenset[str]().union(*(shown.by for shown in goals)), texts),
+            gaps=gaps,
+            seconds=sum(shown.seconds for shown in goals),
+        )
+
+    def _behind(self, facts: frozenset[str], texts: Sequence[Text]) -> tuple[str, ...]:
+        """These facts and those that they stand on."""
+        needs: dict[str, set[str]] = {}
+        for text in texts:
+            for name, shown in self.shown[text.name].items():
+                needs.setdefault(name, set()).update(shown.by)
+        todo, found = list(facts), set(facts)
+        while todo:
+            more = needs.get(todo.pop(), set()) - found
+            found |= more
+            todo += more
+        return tuple(name for name in self.composition.names() if name in found)
+
+
+_SHARED: list[Composition] = []
+"""What processes look at: it is forked, never sent."""
+
+
+def _look_there(
+    name: str, alive: frozenset[str], wanted: frozenset[str] | None, until: float
+) -> dict[str, _Shown]:
+    composition = _SHARED[-1]
+    text = next(text for text in composition.texts if text.name == name)
+    return _look(composition, text, alive, wanted, until)
+
+
+def _look(
+    composition: Composition,
+    text: Text | None,
+    alive: frozenset[str],
+    wanted: frozenset[str] | None,
+    until: float,
+) -> dict[str, _Shown]:
+    """Try to show the goals of a text (``None``: of the first state) that are wanted (``None``: all of them) from
+    facts.
+    """
+    segments = composition.segments(text) if text else [composition.first()]
+    solver = z3.Solver()
+    stands = {name: z3.Bool(f"stands: {name}") for name in sorted(alive)}
+    found: dict[str, _Shown] = {}
+    begun: Segment | None = None
+    for segment, name, goal, known in goals_left(segments, alive):
+        if segment is not begun:
+            begun = segment
+            solver.add(*_assumed(segment, stands))
+        before = found.get(name, _Shown(alive, frozenset(), None, 0.0))
+        if before.gap or (wanted is not None and name not in wanted):
+            continue
+        clock = time.monotonic()
+        shown = known if known is not None else _show(solver, goal, stands.values(), until)
+        spent = before.seconds + time.monotonic() - clock
+        if isinstance(shown, frozenset):
+            found[name] = _Shown(alive, before.by | shown, None, spent)
+        else:
+            found[name] = _Shown(alive, frozenset(), Gap(text.name if text else FIRST, shown), spent)
+    return found
+
+
+def _assumed(segment: Segment, stands: Mapping[str, Any]) -> Iterator[Any]:
+    for name, term in segment.assumed:
+        if not name:
+            yield boolean(term)
+        elif name in stands:
+            yield z3.Implies(stands[name], boolean(term))
+
+
+def _show(
+    solver: Any, goal: Any, stands: Iterable[Any], until: float
+) -> frozenset[str] | dict[str, int] | None:
+    """The facts that show a goal, a state that speaks against it, or ``None`` if time ran out."""
+    left = until - time.monotonic()
+    if left <= 0:
+        return None
+    solver.push()
+    try:
+        solver.set("timeout", max(1, int(1000 * left)))
+        solver.add(z3.Not(goal))
+        answer = solver.check(*stands)
+        if answer == z3.unsat:
+            return frozenset(str(literal).removeprefix("stands: ") for literal in solver.unsat_core())
+        if answer == z3.sat:
+            model = solver.model()
+            return {str(d): model[d].as_long() for d in model.decls() if "[" in str(d)}
+        return None
+    finally:
+        solver.pop()
