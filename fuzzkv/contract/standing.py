@@ -72,16 +72,23 @@ def copy_is_sound(s: State, j: Int) -> Bool:
 
 
 def store_holds_its_frames(s: State, j: Int) -> Bool:
-    """A store in flight reads its page's filled device frame, whose bytes are those that it began with, and
-    fills its page's host frame, which doesn't count as filled yet.
+    """A store in flight reads its page's filled device frame and fills its page's host frame, which doesn't
+    count as filled yet.
     """
     on = get(s, J_KIND, j) == STORE
     p = ite(on, get(s, J_PAGE, j), 0)
     d, h = ite(on, get(s, J_SRC, j), 0), ite(on, get(s, J_DST, j), 0)
     source = and_(d >= 0, get(s, DEV, p) == d, get(s, D_FILL, d) == 1)
-    same = and_(get(s, D_TAG, d) == get(s, J_TAG, j), get(s, D_PREC, d) == get(s, J_PREC, j))
     target = and_(h >= 0, get(s, HOST, p) == h, get(s, H_FILL, h) == 0)
-    return or_(not_(on), and_(source, same, target))
+    return or_(not_(on), and_(source, target))
+
+
+def store_reads_what_it_began_with(s: State, j: Int) -> Bool:
+    """The frame that a store in flight reads holds the bytes that it held when the store began."""
+    on = get(s, J_KIND, j) == STORE
+    d = ite(on, get(s, J_SRC, j), 0)
+    same = and_(get(s, D_TAG, d) == get(s, J_TAG, j), get(s, D_PREC, d) == get(s, J_PREC, j))
+    return or_(not_(on), same)
 
 
 def load_holds_its_frames(s: State, j: Int) -> Bool:
@@ -130,13 +137,20 @@ def link_leaves_room(s: State, _: Int) -> Bool:
 def device_bytes_are_its_own(s: State, p: Int) -> Bool:
     """A page that is on the device has the bytes there that its reader expects."""
     d = slot(get(s, DEV, p))
-    return or_(not_(present(s, p)), and_(get(s, D_TAG, d) == tag_of(s, p), get(s, D_PREC, d) >= EXACT))
+    return or_(not_(present(s, p)), get(s, D_TAG, d) == tag_of(s, p))
 
 
 def host_bytes_are_its_own(s: State, p: Int) -> Bool:
     """A page that is on the host has the bytes there that its reader expects."""
     h = slot(get(s, HOST, p))
-    return or_(not_(hosted(s, p)), and_(get(s, H_TAG, h) == tag_of(s, p), get(s, H_PREC, h) >= EXACT))
+    return or_(not_(hosted(s, p)), get(s, H_TAG, h) == tag_of(s, p))
+
+
+def precision_is_a_level(s: State, p: Int) -> Bool:
+    """What a page has on either tier is exact or lossier, never better than exact."""
+    d, h = slot(get(s, DEV, p)), slot(get(s, HOST, p))
+    on_device = or_(not_(present(s, p)), get(s, D_PREC, d) >= EXACT)
+    return and_(on_device, or_(not_(hosted(s, p)), get(s, H_PREC, h) >= EXACT))
 
 
 def host_copy_is_no_worse(s: State, p: Int) -> Bool:
@@ -228,6 +242,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(host_frame_names_its_page, "host"),
     Fact(copy_is_sound, "copy"),
     Fact(store_holds_its_frames, "copy"),
+    Fact(store_reads_what_it_began_with, "copy"),
     Fact(load_holds_its_frames, "copy"),
     Fact(unfilled_is_being_filled, "page"),
     Fact(counts_its_copies, "page"),
@@ -236,6 +251,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(link_leaves_room, "machine"),
     Fact(device_bytes_are_its_own, "page"),
     Fact(host_bytes_are_its_own, "page"),
+    Fact(precision_is_a_level, "page"),
     Fact(host_copy_is_no_worse, "page"),
     Fact(quote_has_an_exact_copy, "page"),
     Fact(lost_is_paid_for, "page"),

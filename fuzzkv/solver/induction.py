@@ -124,9 +124,9 @@ def prove(
     began = time.monotonic()
     composition = Composition(policies, window or usual_window(policies))
     attempt = _Attempt(composition, began + seconds, processes, tell)
-    common = [text for text in composition.texts if text not in (*composition.rules, *composition.envelope)]
+    common = [composition.settling, *composition.events]
     ways: dict[Breadth, list[Text]] = {"any policies": [*common, *composition.envelope]}
-    if composition.rules and not any(policy.free for policy in policies):
+    if composition.rules:
         ways["these rules"] = [*common, *composition.rules]
     proofs: dict[str, Proof] = {}
     facts: dict[Breadth, tuple[str, ...]] = {}

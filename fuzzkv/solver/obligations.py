@@ -100,9 +100,10 @@ class _Reader(Reader):
 
 
 class Composition:
-    """A policy set under the contract, within a window.
+    """A policy set under the contract, within a window: the texts that can run and the state that they run over.
 
-    ``exactly``: rules are read as they are; a policy in ordinary Python is still its manifest's envelope.
+    ``rules`` is empty unless all rules of the set can be read: none is in ordinary Python, or names a page beyond the
+    window.
     """
 
     def __init__(self, policies: Sequence[Policy], window: Window) -> None:
@@ -113,24 +114,28 @@ class Composition:
             Config(device_frames=window.device, host_frames=window.host), policies, enforce=True
         )
         sizes, names = window.sizes(), window.names()
-        self._places = {
-            name: [(i, base + i) for i in range(sizes[base])] for name, base in COLUMNS.items()
-        }
+        self._places = {name: [(i, base + i) for i in range(sizes[base])] for name, base in COLUMNS.items()}
         self._counts = {"page": names["NP"], "device": names["ND"], "host": names["NH"], "copy": names["NJ"]}
         self._counts |= {"session": names["NR"], "policy": names["NK"], "machine": 1}
         self._counts["page of a policy"] = names["NP"] * names["NK"]
         self.events = tuple(_events(self.policies, window))
+        self.settling = Text("settle", lambda c, s: c.reader.whole(settle)(s))
         self.rules = tuple(_rules(self.policies))
         self.envelope = tuple(_envelope(self.policies))
-        self.texts = (Text("settle", lambda c, s: c.reader.whole(settle)(s)), *self.events, *self.rules)
-        self.texts = (*self.texts, *self.envelope)
         self.unknown = {*REPORTED, *CONFIGURED, "MF_HORIZON"}
-        self._settling: set[str] = set()
+        self._settled: set[str] = set()
         self._segments: list[Segment] = [Segment()]
+        if not self._readable():
+            self.rules = ()
         self._find_what_changes()
         any_state = self._any_state()
         self._before = [("", term) for _, term in self.facts(any_state, PREMISES)]
         self._before += self.facts(any_state, (*FACTS, *KEPT))
+
+    @property
+    def texts(self) -> tuple[Text, ...]:
+        """Everything that can run."""
+        return (self.settling, *self.events, *self.rules, *self.envelope)
 
     # What can be any number.
 
@@ -153,6 +158,14 @@ class Composition:
                 cells[cell] = z3.Int(f"{name}[{i}]")
         return SymbolicState(self.reader, cells)
 
+    def _readable(self) -> bool:
+        try:
+            for text in self.rules:
+                text.run(self, self._any_state())
+        except IndexError:
+            return False
+        return len(self.rules) == len(self.policies)
+
     def _find_what_changes(self) -> None:
         known = 0
         while known < len(self.unknown):
@@ -168,7 +181,7 @@ class Composition:
                     if any(state.cells[cell] is not before[cell] for _, cell in self.places(name))
                 } - {"V_COUNT"}
                 if text.name == "settle":
-                    self._settling |= changed
+                    self._settled |= changed
                 self.unknown |= changed
 
     # Facts.
@@ -244,7 +257,7 @@ class Composition:
     def _settle_here(self, state: SymbolicState) -> None:
         before = list(state.cells)
         self._segments[-1].goals += self.facts(state, (*FACTS, *KEPT))
-        for name in sorted(self._settling):
+        for name in sorted(self._settled):
             for _, cell in self.places(name):
                 state.cells[cell] = z3.FreshInt(name)
         after = Segment(self.facts(state, (*FACTS, *KEPT, SETTLED)))
