@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from multiprocessing import get_all_start_methods, get_context
-from typing import Any, Literal
+from typing import Any
 
 import z3
 
@@ -25,63 +25,13 @@ from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.standing import PREMISES
 from fuzzkv.machine.terms import boolean
 from fuzzkv.machine.window import Window
-from fuzzkv.solver.obligations import Composition, Segment, Text, goals_left
+from fuzzkv.solver.obligations import Composition, Segment, goals_left
+from fuzzkv.solver.proofs import Breadth, Gap, Proof, Proofs
+from fuzzkv.solver.texts import Text
 
-Verdict = Literal["proved", "unknown"]
-"""An induction that fails says nothing about schedules from the first state: it never refutes."""
-Breadth = Literal["nobody", "any policies", "these rules"]
-"""For whom an invariant is proved: no text in the composition can touch it; whatever policies do with the primitives
-that the set declares; the policies of the set, by their rules.
-"""
 FIRST = "first state"
 Tell = Callable[[str, int, int], None]
 """Told the name of a text that was looked at, how many were so far and how many there are."""
-
-
-@dataclass(frozen=True)
-class Gap:
-    """Why a goal isn't shown: the text that may not keep it, and a state in which it doesn't (``None``: the solver
-    ran out of time).
-    """
-
-    text: str
-    state: Mapping[str, int] | None
-
-
-@dataclass(frozen=True)
-class Proof:
-    """What came of one invariant: the verdict, for whom, the facts that it stands on and, unless it is proved, where it
-    fails.  ``seconds`` are those of its own goals, facts left out.
-    """
-
-    invariant: str
-    verdict: Verdict
-    breadth: Breadth | None
-    facts: tuple[str, ...]
-    gaps: tuple[Gap, ...]
-    seconds: float
-
-
-@dataclass(frozen=True)
-class Proofs:
-    """What came of a composition, and what it was: the texts that can run, the window, the premises about its
-    configuration; which facts hold for the envelope and for the rules, and why the others don't.
-    """
-
-    policies: tuple[str, ...]
-    events: tuple[str, ...]
-    primitives: tuple[str, ...]
-    window: Window
-    premises: tuple[str, ...]
-    proofs: tuple[Proof, ...]
-    facts: Mapping[Breadth, tuple[str, ...]]
-    dropped: Mapping[Breadth, Mapping[str, Gap]]
-    goals: int
-    seconds: float
-
-    def of(self, invariant: str) -> Proof:
-        """The proof of an invariant."""
-        return next(proof for proof in self.proofs if proof.invariant == invariant)
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,7 @@
-"""What has to be shown for a proof by induction: one list of assumptions and goals for every text that can run.
+"""What has to be shown for a proof by induction: assumptions and goals for every text that can run.
 
-A composition is what can happen: the events that its policies meet and either the policies' rules, read exactly, or an
-envelope: any primitive that a manifest declares, or that only says something, with any arguments.  Each text is run once
-over a state that nobody knows, within a window.  Columns that no text ever changes keep the numbers of the first state;
-which these are is found by running the texts until nothing new changes.
+Each text (``solver.texts``) is run once over a state that nobody knows, within a window.  Columns that no text ever
+changes keep the numbers of the first state; which these are is found by running the texts until nothing new changes.
 
 Copies that end (``settle``) are a text of their own.  Where another text settles, all facts have to hold there, and it
 goes on from any state in which they hold and in which only what settling changes may differ.
@@ -11,7 +9,6 @@ goes on from any state in which they hold and in which only what settling change
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,16 +16,16 @@ from typing import Any
 import z3
 
 from fuzzkv.contract.facts import hosted, present
-from fuzzkv.contract.layout import CLOSED, COLUMNS, FREE, NINV, PAGES, SAID
+from fuzzkv.contract.layout import CLOSED, COLUMNS, FREE, NINV
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.primitives import settle
-from fuzzkv.contract.schedule import ACT, ARRIVE, BOUNDS, FADE, LATE, OPS, QUEUE, STEP, TICK, Config
+from fuzzkv.contract.schedule import Config
 from fuzzkv.contract.standing import FACTS, KEPT, PREMISES, SETTLED, Fact
-from fuzzkv.contract.view import DOES, FRAMES, PLACES
 from fuzzkv.machine.start import first_state
 from fuzzkv.machine.symbolic import Reader, SymbolicState
 from fuzzkv.machine.terms import Terms, boolean
 from fuzzkv.machine.window import Window
+from fuzzkv.solver.texts import Text, envelope_of, events_of, rules_of
 
 REPORTED = (
     *(
@@ -55,19 +52,7 @@ TAKES_NOTHING_AWAY = "settling takes no copy away"
 RELATIONS = (STARTS_NOTHING, TAKES_NOTHING_AWAY, LEAVES_THE_REST)
 """Facts about the states before and after copies were settled."""
 _PLACED = ("DEV", "HOST", "BUSY")
-USUAL = tuple(OPS[: LATE + 1])
-_ENDLESS = (TICK, LATE)
-_PAGE_OF_SESSION = {ARRIVE: 1, QUEUE: 1, STEP: 0, FADE: 0}
-_SESSIONS = 1
 Term = Any
-
-
-@dataclass(frozen=True)
-class Text:
-    """Something that can run: its name and what it does to a state."""
-
-    name: str
-    run: Callable[[Composition, SymbolicState], None]
 
 
 @dataclass
@@ -118,13 +103,14 @@ class Composition:
         self._counts = {"page": names["NP"], "device": names["ND"], "host": names["NH"], "copy": names["NJ"]}
         self._counts |= {"session": names["NR"], "policy": names["NK"], "machine": 1}
         self._counts["page of a policy"] = names["NP"] * names["NK"]
-        self.events = tuple(_events(self.policies, window))
-        self.settling = Text("settle", lambda c, s: c.reader.whole(settle)(s))
-        self.rules = tuple(_rules(self.policies))
-        self.envelope = tuple(_envelope(self.policies))
+        self.events = tuple(events_of(self.policies, window))
+        self.settling = Text("settle", lambda _, s: self.reader.whole(settle)(s))
+        self.rules = tuple(rules_of(self.policies))
+        self.envelope = tuple(envelope_of(self.policies))
         self.unknown = {*REPORTED, *CONFIGURED, "MF_HORIZON"}
         self._settled: set[str] = set()
         self._segments: list[Segment] = [Segment()]
+        self._known: dict[str, list[Segment]] = {}
         if not self._readable():
             self.rules = ()
         self._find_what_changes()
@@ -139,7 +125,7 @@ class Composition:
 
     # What can be any number.
 
-    def unknowns(self, low: int, high: int | None) -> Term:
+    def unknown_from(self, low: int, high: int | None) -> Term:
         """An argument that can be anything from ``low`` to ``high``; ``None``: without bound."""
         if low == high:
             return low
@@ -219,6 +205,11 @@ class Composition:
 
     def segments(self, text: Text) -> list[Segment]:
         """What has to be shown for a text, from its begin to its end."""
+        if text.name not in self._known:
+            self._known[text.name] = self._run(text)
+        return self._known[text.name]
+
+    def _run(self, text: Text) -> list[Segment]:
         self.algebra.always.clear()
         state = self._any_state()
         before = list(state.cells)
@@ -281,68 +272,3 @@ def goals_left(
             elif isinstance(term, z3.ExprRef) and term.get_id() in assumed:
                 known = frozenset({assumed[term.get_id()][0]} - {""})
             yield segment, name, boolean(term), known
-
-
-def _events(policies: Sequence[Policy], window: Window) -> Iterator[Text]:
-    asked = {name for policy in policies for name in policy.workload}
-    for name in (*USUAL, *(name for name in OPS[LATE + 1 :] if name in asked)):
-        op = OPS.index(name)
-        if op == ACT:
-            continue
-        low_a, high_a, low_b, high_b = BOUNDS[op]
-        most: int | None = high_b
-        if high_b in (PAGES, PAGES - 1) and op in _PAGE_OF_SESSION:
-            most = window.pages - 1 + _PAGE_OF_SESSION[op]
-        if (low_a, high_a) == (0, _SESSIONS):
-            for r in range(window.requests):
-                yield Text(f"{name} {r}", _event(op, (r, r), (low_b, most)))
-        else:
-            yield Text(name, _event(op, (low_a, None if op in _ENDLESS else high_a), (low_b, most)))
-
-
-def _event(
-    op: int, a: tuple[int, int | None], b: tuple[int, int | None]
-) -> Callable[[Composition, Any], None]:
-    def run(c: Composition, s: SymbolicState) -> None:
-        c.reader.apply(s, c.policies, op, c.unknowns(*a), c.unknowns(*b), 0)
-
-    return run
-
-
-def _rules(policies: Sequence[Policy]) -> Iterator[Text]:
-    for k, policy in enumerate(policies):
-        if policy.free:
-            continue
-
-        def run(c: Composition, s: SymbolicState, k: int = k) -> None:
-            c.reader.apply(s, c.policies, ACT, k, 0, 1 << k)
-
-        yield Text(f"act of {policy.name}", run)
-
-
-def _envelope(policies: Sequence[Policy]) -> Iterator[Text]:
-    declared = {action.primitive for policy in policies for action in policy.manifest.actions}
-    for name in sorted(declared | SAID):
-        yield Text(name, _primitive(name))
-
-
-def _primitive(name: str) -> Callable[[Composition, Any], None]:
-    does = DOES[name]
-
-    def run(c: Composition, s: SymbolicState) -> None:
-        sizes = c.window.names()
-        ends = {
-            "k": sizes["NK"],
-            "p": sizes["NP"],
-            "r": sizes["NR"],
-            "x": sizes["NX"],
-            "n": sizes["PAGES"] + 1,
-        }
-        ends["frame"] = sizes["NH" if name in FRAMES else "ND"]
-        values = []
-        for argument in list(inspect.signature(does).parameters)[2:]:
-            low, high = PLACES.get(argument, (0, 0))
-            values.append(c.unknowns(low, ends[argument] - 1 if argument in ends else high))
-        c.reader.text(does)(s, True, *values)
-
-    return run
