@@ -25,11 +25,10 @@ from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.standing import PREMISES
 from fuzzkv.machine.terms import boolean
 from fuzzkv.machine.window import Window
-from fuzzkv.solver.obligations import Composition, Segment, goals_left
+from fuzzkv.solver.obligations import FIRST, Composition, Segment, goals_left
 from fuzzkv.solver.proofs import Breadth, Gap, Proof, Proofs
 from fuzzkv.solver.texts import Text
 
-FIRST = "first state"
 Tell = Callable[[str, int, int], None]
 """Told the name of a text that was looked at, how many were so far and how many there are."""
 
@@ -74,7 +73,7 @@ def prove(
     began = time.monotonic()
     composition = Composition(policies, window or usual_window(policies))
     attempt = _Attempt(composition, began + seconds, processes, tell)
-    common = [composition.settling, *composition.events]
+    common = [FIRST, composition.settling, *composition.events]
     ways: dict[Breadth, list[Text]] = {"any policies": [*common, *composition.envelope]}
     if composition.rules:
         ways["these rules"] = [*common, *composition.rules]
@@ -114,14 +113,12 @@ class _Attempt:
     def standing(self, texts: Sequence[Text]) -> tuple[tuple[str, ...], dict[str, Gap]]:
         """The facts that all texts keep, and those that were dropped, each with why."""
         alive, dropped = self.names, dict[str, Gap]()
-        if FIRST not in self.shown:
-            self.shown[FIRST] = _look(self.composition, None, self.names, None, self.until)
         while True:
             self._look_at(texts, alive)
             gaps = {
                 name: shown.gap
-                for place in (FIRST, *(text.name for text in texts))
-                for name, shown in self.shown[place].items()
+                for text in texts
+                for name, shown in self.shown[text.name].items()
                 if shown.gap and name in alive
             }
             if not gaps:
@@ -199,26 +196,23 @@ def _look_there(
     name: str, alive: frozenset[str], wanted: frozenset[str] | None, until: float
 ) -> dict[str, _Shown]:
     composition = _SHARED[-1]
-    text = next(text for text in composition.texts if text.name == name)
+    text = next(text for text in (FIRST, *composition.texts) if text.name == name)
     return _look(composition, text, alive, wanted, until)
 
 
 def _look(
     composition: Composition,
-    text: Text | None,
+    text: Text,
     alive: frozenset[str],
     wanted: frozenset[str] | None,
     until: float,
 ) -> dict[str, _Shown]:
-    """Try to show the goals of a text (``None``: of the first state) that are wanted (``None``: all of them) from
-    facts.
-    """
-    segments = composition.segments(text) if text else [composition.first()]
+    """Try to show the goals of a text that are wanted (``None``: all of them) from facts that stand."""
     solver = z3.Solver()
     stands = {name: z3.Bool(f"stands: {name}") for name in sorted(alive)}
     found: dict[str, _Shown] = {}
     begun: Segment | None = None
-    for segment, name, goal, known in goals_left(segments, alive):
+    for segment, name, goal, known in goals_left(composition.segments(text), alive):
         if segment is not begun:
             begun = segment
             solver.add(*_assumed(segment, stands))
@@ -231,7 +225,7 @@ def _look(
         if isinstance(shown, frozenset):
             found[name] = _Shown(alive, before.by | shown, None, spent)
         else:
-            found[name] = _Shown(alive, frozenset(), Gap(text.name if text else FIRST, shown), spent)
+            found[name] = _Shown(alive, frozenset(), Gap(text.name, shown), spent)
     return found
 
 

@@ -49,6 +49,7 @@ CONFIGURED = ("STEP_COST", "PAGE_COST", "OBJECTIVE", "TOLERANCE", "LEDGER", "HEA
 STARTS_NOTHING = "settling starts nothing"
 LEAVES_THE_REST = "settling leaves what has no copy in flight"
 TAKES_NOTHING_AWAY = "settling takes no copy away"
+FIRST = Text("first state", lambda *_: None)
 RELATIONS = (STARTS_NOTHING, TAKES_NOTHING_AWAY, LEAVES_THE_REST)
 """Facts about the states before and after copies were settled."""
 _PLACED = ("DEV", "HOST", "BUSY")
@@ -69,7 +70,6 @@ class _Reader(Reader):
     def __init__(self, window: Window, at_settle: Callable[[SymbolicState], None]) -> None:
         super().__init__(Terms(), window, REPORTED)
         self._at_settle = at_settle
-        self.inside = False
 
     def text(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """As ever, but for ``settle``."""
@@ -109,7 +109,7 @@ class Composition:
         self.envelope = tuple(envelope_of(self.policies))
         self.unknown = {*REPORTED, *CONFIGURED, "MF_HORIZON"}
         self._settled: set[str] = set()
-        self._segments: list[Segment] = [Segment()]
+        self._segments: list[Segment] = []
         self._known: dict[str, list[Segment]] = {}
         if not self._readable():
             self.rules = ()
@@ -117,6 +117,7 @@ class Composition:
         any_state = self._any_state()
         self._before = [("", term) for _, term in self.facts(any_state, PREMISES)]
         self._before += self.facts(any_state, (*FACTS, *KEPT))
+        self._known[FIRST.name] = [self._first_state()]
 
     @property
     def texts(self) -> tuple[Text, ...]:
@@ -186,8 +187,8 @@ class Composition:
         named = dict(self.facts(self._any_state(), (*FACTS, *KEPT, SETTLED)))
         return (*named, *RELATIONS)
 
-    def first(self) -> Segment:
-        """The first state, with any configuration: what holds in it."""
+    def _first_state(self) -> Segment:
+        """What has to hold in the first state of any configuration."""
         cells: list[Any] = list(self._first)
         assumed: list[tuple[str, Term]] = []
         for name in (*CONFIGURED, "MF_HORIZON"):
@@ -247,10 +248,13 @@ class Composition:
 
     def _settle_here(self, state: SymbolicState) -> None:
         before = list(state.cells)
-        self._segments[-1].goals += self.facts(state, (*FACTS, *KEPT))
+        if self._segments:
+            self._segments[-1].goals += self.facts(state, (*FACTS, *KEPT))
         for name in sorted(self._settled):
             for _, cell in self.places(name):
                 state.cells[cell] = z3.FreshInt(name)
+        if not self._segments:
+            return
         after = Segment(self.facts(state, (*FACTS, *KEPT, SETTLED)))
         after.assumed += self._related(before, state)
         self._segments.append(after)

@@ -50,14 +50,13 @@ def events_of(policies: Sequence[Policy], window: Window) -> Iterator[Text]:
         if op == ACT or (op > LATE and name not in asked):
             continue
         low_a, high_a, low_b, high_b = BOUNDS[op]
-        most: int | None = high_b
-        if high_b in (PAGES, PAGES - 1):
-            most = window.pages - (PAGES - high_b)
         if (low_a, high_a) == (0, NR - 1):
+            # Numbers of pages, and of a page, are those of the window.
+            most = window.pages - (PAGES - high_b) if high_b in (PAGES, PAGES - 1) else high_b
             for r in range(window.requests):
                 yield Text(f"{name} {r}", _event(op, (r, r), (low_b, most)))
         else:
-            yield Text(name, _event(op, (low_a, None if op in _ENDLESS else high_a), (low_b, most)))
+            yield Text(name, _event(op, (low_a, None if op in _ENDLESS else high_a), (low_b, high_b)))
 
 
 def _event(op: int, a: tuple[int, int | None], b: tuple[int, int | None]) -> Callable[[Setting, Any], None]:
@@ -91,18 +90,12 @@ def _primitive(name: str) -> Callable[[Setting, Any], None]:
 
     def run(c: Setting, s: SymbolicState) -> None:
         sizes = c.window.names()
-        ends = {
-            "k": sizes["NK"],
-            "p": sizes["NP"],
-            "r": sizes["NR"],
-            "x": sizes["NX"],
-            "n": sizes["PAGES"] + 1,
-        }
-        ends["frame"] = sizes["NH" if name in FRAMES else "ND"]
+        counts = {"k": sizes["NK"], "p": sizes["NP"], "r": sizes["NR"], "x": sizes["NX"]}
+        counts |= {"frame": sizes["NH" if name in FRAMES else "ND"], "n": sizes["PAGES"] + 1}
         values = []
         for argument in list(inspect.signature(does).parameters)[2:]:
-            low, high = PLACES.get(argument, (0, 0))
-            values.append(c.unknown_from(low, ends[argument] - 1 if argument in ends else high))
+            low, high = (0, counts[argument] - 1) if argument in counts else PLACES[argument]
+            values.append(c.unknown_from(low, high))
         c.reader.text(does)(s, True, *values)
 
     return run

@@ -108,6 +108,7 @@ def test_the_default_set_is_proved(whole: Proofs) -> None:
     assert whole.goals > 500 and len(whole.premises) == 2
 
 
+@pytest.mark.slow
 def test_what_is_assumed_can_be() -> None:
     """An induction from contradictory facts would prove anything."""
     composition = Composition([IDLE_FREE], SMALL)
@@ -233,6 +234,7 @@ def test_a_loss_that_nobody_declares_is_a_hole(rule: Rule, silent: bool) -> None
         assert any(name.startswith("PAID[") for name in gap.state)
 
 
+@pytest.mark.slow
 def test_a_rule_that_names_a_page_beyond_the_window_is_its_manifests_envelope() -> None:
     def last(s: State, k: Int) -> None:
         """Names page 12."""
@@ -241,6 +243,7 @@ def test_a_rule_that_names_a_page_beyond_the_window_is_its_manifests_envelope() 
     assert Composition([policy("last", last)], SMALL).rules == ()
 
 
+@pytest.mark.slow
 def test_no_time_is_unknown() -> None:
     told: list[tuple[str, int, int]] = []
     found = prove([IDLE_FREE], window=SMALL, seconds=0, processes=1, tell=lambda *what: told.append(what))
