@@ -231,6 +231,11 @@ class Fact:
         """Its name: that of its text, in words."""
         return self.text.__name__.replace("_", " ")
 
+    @property
+    def says(self) -> str:
+        """What it says, as a sentence."""
+        return " ".join(str(self.text.__doc__).split())
+
 
 PREMISES: tuple[Fact, ...] = (Fact(costs_are_counts, "machine"), Fact(one_recovery_fits, "machine"))
 """What a configuration has to be like; nothing changes it."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import get_all_start_methods, get_context
 from typing import Any
 
@@ -47,6 +47,19 @@ class _Shown:
         return alive <= self.tried if self.gap else self.by <= alive
 
 
+@dataclass(frozen=True)
+class _Limits:
+    """When all has to be done (monotonic time), and seconds for one question."""
+
+    until: float
+    question: float
+
+    @property
+    def milliseconds(self) -> int:
+        """What is left for the next question; 0 if nothing is."""
+        return max(0, int(1000 * min(self.question, self.until - time.monotonic())))
+
+
 def usual_window(policies: Sequence[Policy]) -> Window:
     """Two sessions of two pages, three device and two host frames, two copies, the policies and at least two.
 
@@ -62,17 +75,19 @@ def prove(
     *,
     window: Window | None = None,
     seconds: float = 60.0,
+    question: float = 10.0,
     processes: int = 2,
     tell: Tell | None = None,
 ) -> Proofs:
     """Try to prove every invariant for a policy set under the contract.
 
-    ``seconds`` bound the whole; what isn't shown by then is ``unknown``.  ``processes`` look at texts side by side where
+    ``seconds`` bound the whole and ``question`` what the solver spends on one goal; what isn't shown by then is
+    ``unknown``.  ``processes`` look at texts side by side where
     the system can fork, else one does.
     """
     began = time.monotonic()
     composition = Composition(policies, window or usual_window(policies))
-    attempt = _Attempt(composition, began + seconds, processes, tell)
+    attempt = _Attempt(composition, _Limits(began + seconds, question), processes, tell)
     common = [FIRST, composition.settling, *composition.events]
     ways: dict[Breadth, list[Text]] = {"any policies": [*common, *composition.envelope]}
     if composition.rules:
@@ -83,8 +98,11 @@ def prove(
     for breadth, texts in ways.items():
         facts[breadth], dropped[breadth] = attempt.standing(texts)
         for invariant in INVARIANTS:
-            if invariant.id not in proofs or proofs[invariant.id].verdict != "proved":
-                proofs[invariant.id] = attempt.proof(invariant.id, breadth, texts)
+            wider = proofs.get(invariant.id)
+            if wider and wider.verdict == "proved":
+                continue
+            proof = attempt.proof(invariant.id, breadth, texts)
+            proofs[invariant.id] = replace(proof, gaps=proof.gaps or wider.gaps) if wider else proof
         if all(proof.verdict == "proved" for proof in proofs.values()):
             break
     return Proofs(
@@ -92,7 +110,7 @@ def prove(
         events=tuple(text.name for text in composition.events),
         primitives=tuple(text.name for text in composition.envelope),
         window=composition.window,
-        premises=tuple(" ".join(str(premise.text.__doc__).split()) for premise in PREMISES),
+        premises=tuple(premise.says for premise in PREMISES),
         proofs=tuple(proofs.values()),
         facts=facts,
         dropped=dropped,
@@ -104,8 +122,8 @@ def prove(
 class _Attempt:
     """What was shown so far, by text and goal."""
 
-    def __init__(self, composition: Composition, until: float, processes: int, tell: Tell | None) -> None:
-        self.composition, self.until, self.tell = composition, until, tell
+    def __init__(self, composition: Composition, limits: _Limits, processes: int, tell: Tell | None) -> None:
+        self.composition, self.limits, self.tell = composition, limits, tell
         self.processes = processes if "fork" in get_all_start_methods() else 1
         self.shown: dict[str, dict[str, _Shown]] = {}
         self.names = frozenset(composition.names())
@@ -147,13 +165,16 @@ class _Attempt:
     ) -> Iterator[tuple[Text, dict[str, _Shown]]]:
         if self.processes < 2 or len(todo) < 2:
             for text, wanted in todo:
-                yield text, _look(self.composition, text, alive, wanted, self.until)
+                yield text, _look(self.composition, text, alive, wanted, self.limits)
             return
+        # What is built before the fork needn't be built again for the next round.
+        for text, _ in todo:
+            self.composition.segments(text)
         _SHARED.append(self.composition)
         try:
             with ProcessPoolExecutor(self.processes, mp_context=get_context("fork")) as pool:
                 sent: dict[Future[dict[str, _Shown]], Text] = {
-                    pool.submit(_look_there, text.name, alive, wanted, self.until): text
+                    pool.submit(_look_there, text.name, alive, wanted, self.limits): text
                     for text, wanted in todo
                 }
                 for done in as_completed(sent):
@@ -193,11 +214,11 @@ _SHARED: list[Composition] = []
 
 
 def _look_there(
-    name: str, alive: frozenset[str], wanted: frozenset[str] | None, until: float
+    name: str, alive: frozenset[str], wanted: frozenset[str] | None, limits: _Limits
 ) -> dict[str, _Shown]:
     composition = _SHARED[-1]
     text = next(text for text in (FIRST, *composition.texts) if text.name == name)
-    return _look(composition, text, alive, wanted, until)
+    return _look(composition, text, alive, wanted, limits)
 
 
 def _look(
@@ -205,7 +226,7 @@ def _look(
     text: Text,
     alive: frozenset[str],
     wanted: frozenset[str] | None,
-    until: float,
+    limits: _Limits,
 ) -> dict[str, _Shown]:
     """Try to show the goals of a text that are wanted (``None``: all of them) from facts that stand."""
     solver = z3.Solver()
@@ -220,7 +241,7 @@ def _look(
         if before.gap or (wanted is not None and name not in wanted):
             continue
         clock = time.monotonic()
-        shown = known if known is not None else _show(solver, goal, stands.values(), until)
+        shown = known if known is not None else _show(solver, goal, stands.values(), limits)
         spent = before.seconds + time.monotonic() - clock
         if isinstance(shown, frozenset):
             found[name] = _Shown(alive, before.by | shown, None, spent)
@@ -238,15 +259,15 @@ def _assumed(segment: Segment, stands: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def _show(
-    solver: Any, goal: Any, stands: Iterable[Any], until: float
+    solver: Any, goal: Any, stands: Iterable[Any], limits: _Limits
 ) -> frozenset[str] | dict[str, int] | None:
     """The facts that show a goal, a state that speaks against it, or ``None`` if time ran out."""
-    left = until - time.monotonic()
-    if left <= 0:
+    left = limits.milliseconds
+    if not left:
         return None
     solver.push()
     try:
-        solver.set("timeout", max(1, int(1000 * left)))
+        solver.set("timeout", left)
         solver.add(z3.Not(goal))
         answer = solver.check(*stands)
         if answer == z3.unsat:

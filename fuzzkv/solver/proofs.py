@@ -28,8 +28,10 @@ class Gap:
 
 @dataclass(frozen=True)
 class Proof:
-    """What came of one invariant: the verdict, for whom, the facts that it stands on and, unless it is proved, where it
-    fails.  ``seconds`` are those of its own goals, facts left out.
+    """What came of one invariant: the verdict, for whom and the facts that it stands on.
+
+    ``gaps`` say where it fails or, if it is proved for these rules alone, where it fails for any policies.  ``seconds``
+    are those of its own goals, facts left out.
     """
 
     invariant: str

@@ -33,7 +33,7 @@ from fuzzkv.solver.obligations import Composition
 from fuzzkv.solver.proofs import Proofs
 from tests.broken import AWAY, CONFIG, IDLE_FREE, PLANTS, ask, policy
 
-SMALL = Window(requests=1, pages=2, device=2, host=2, copies=2, policies=1, entries=1)
+SMALL = Window(requests=1, pages=2, device=2, host=1, copies=1, policies=1, entries=1)
 """What a weakened clause needs to show."""
 SIZES = {"page": NP, "device": ND, "host": NH, "copy": NJ, "session": NR, "policy": NK, "machine": 1}
 
@@ -91,6 +91,7 @@ def test_the_default_set_is_proved(whole: Proofs) -> None:
     assert unproved(whole) == set()
     breadth = {proof.invariant: proof.breadth for proof in whole.proofs}
     assert breadth.pop("I1") == "these rules"
+    assert {gap.text for gap in whole.of("I1").gaps} == {"step 0", "step 1"}
     assert {name for name, wide in breadth.items() if wide == "nobody"} == {"I8", "I10", "I15"}
     assert set(breadth.values()) == {"any policies", "nobody"}
     assert whole.facts["any policies"][0] == "names its device frame"
@@ -105,7 +106,7 @@ def test_the_default_set_is_proved(whole: Proofs) -> None:
         )
         or "link leaves room" in whole.of("I14").facts
     )
-    assert whole.goals > 500 and len(whole.premises) == 2
+    assert whole.goals > 500 and whole.premises[0].startswith("Costs are ticks")
 
 
 @pytest.mark.slow
