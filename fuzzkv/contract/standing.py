@@ -166,9 +166,11 @@ def quote_has_an_exact_copy(s: State, p: Int) -> Bool:
 
 
 def lost_is_paid_for(s: State, p: Int) -> Bool:
-    """A page of a session that is nowhere was paid for from the session's quality budget."""
+    """A page of a session that is nowhere was paid for from the session's quality budget; and so was whatever is
+    declared evicted.
+    """
     here = or_(present(s, p), hosted(s, p), get(s, OWNED, p) == 0)
-    declared = or_(get(s, EVICTED, p) == 0, get(s, PAID, p) == 1)
+    declared = or_(get(s, EVICTED, p) == 0, and_(get(s, EVICTED, p) == 1, get(s, PAID, p) == 1))
     return and_(declared, or_(here, get(s, PAID, p) == 1))
 
 

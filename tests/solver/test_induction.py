@@ -23,6 +23,7 @@ from fuzzkv.contract.policy import Policy, Rule
 from fuzzkv.contract.primitives import begin_store, drop_device, drop_host, lose
 from fuzzkv.contract.schedule import Config, Event
 from fuzzkv.contract.standing import FACTS, KEPT, PREMISES, Fact
+from fuzzkv.contract.view import DOES
 from fuzzkv.contract.vocabulary import *
 from fuzzkv.machine.engine import BulkEngine
 from fuzzkv.machine.readers import plain_apply, python_apply
@@ -233,6 +234,21 @@ def test_a_loss_that_nobody_declares_is_a_hole(rule: Rule, silent: bool) -> None
         gap = found.of("I1").gaps[0]
         assert gap.text == "step 0" and gap.state is not None
         assert any(name.startswith("PAID[") for name in gap.state)
+
+
+@pytest.mark.slow
+def test_a_loss_that_declares_itself_closes_the_hole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """I1 is proved whatever policies do as soon as giving a page up for good says so by itself."""
+
+    def drops_and_says_so(s: State, g: Bool, k: Int, p: Int, final: Int) -> Bool:
+        ok = drop_host(s, g, k, p, final)
+        lose(s, and_(ok, final > 0), k, p)
+        return ok
+
+    monkeypatch.setitem(DOES, "drop_host", drops_and_says_so)
+    found = prove([IDLE_FREE], window=SMALL, seconds=300, processes=1)
+    assert unproved(found) == set()
+    assert found.of("I1").breadth == "any policies"
 
 
 @pytest.mark.slow
