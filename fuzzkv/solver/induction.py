@@ -30,7 +30,7 @@ from fuzzkv.solver.proofs import Breadth, Gap, Proof, Proofs
 from fuzzkv.solver.texts import Text
 
 Tell = Callable[[str, int, int], None]
-"""Told the name of a text that was looked at, how many were so far and how many there are."""
+"""Told the name of a text that was looked at, how many were so far and how many there are in this round."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,7 @@ def prove(
     """Try to prove every invariant for a policy set under the contract.
 
     ``seconds`` bound the whole and ``question`` what the solver spends on one goal; what isn't shown by then is
-    ``unknown``.  ``processes`` look at texts side by side where
-    the system can fork, else one does.
+    ``unknown``.  ``processes`` look at texts side by side where the system can fork, else one does.
     """
     began = time.monotonic()
     composition = Composition(policies, window or usual_window(policies))
