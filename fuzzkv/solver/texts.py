@@ -1,0 +1,101 @@
+"""The texts that can run for a policy set: its events, its rules read exactly, and the envelope of its manifests.
+
+The envelope is any primitive that a manifest declares, or that only says something, with any arguments, by any policy of
+the set: whatever the policies do comes to a sequence of those.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from fuzzkv.contract.layout import NR, PAGES, SAID
+from fuzzkv.contract.policy import Policy
+from fuzzkv.contract.schedule import ACT, BOUNDS, LATE, OPS, TICK
+from fuzzkv.contract.view import DOES, FRAMES, PLACES
+from fuzzkv.machine.symbolic import Reader, SymbolicState
+from fuzzkv.machine.window import Window
+
+_ENDLESS = (TICK, LATE)
+
+
+class Setting(Protocol):
+    """What a text runs in: a reader, a policy set, a window, and arguments that nobody knows."""
+
+    policies: tuple[Policy, ...]
+    window: Window
+
+    @property
+    def reader(self) -> Reader:
+        """Who reads it."""
+
+    def unknown_from(self, low: int, high: int | None) -> Any:
+        """Any number from ``low`` to ``high``, or without bound."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """Something that can run: its name and what it does to a state."""
+
+    name: str
+    run: Callable[[Setting, SymbolicState], None]
+
+
+def events_of(policies: Sequence[Policy], window: Window) -> Iterator[Text]:
+    """The usual events and those that a policy of the set asks for, a session at a time; time has no bound."""
+    asked = {name for policy in policies for name in policy.workload}
+    for op, name in enumerate(OPS):
+        if op == ACT or (op > LATE and name not in asked):
+            continue
+        low_a, high_a, low_b, high_b = BOUNDS[op]
+        if (low_a, high_a) == (0, NR - 1):
+            # Numbers of pages, and of a page, are those of the window.
+            most = window.pages - (PAGES - high_b) if high_b in (PAGES, PAGES - 1) else high_b
+            for r in range(window.requests):
+                yield Text(f"{name} {r}", _event(op, (r, r), (low_b, most)))
+        else:
+            yield Text(name, _event(op, (low_a, None if op in _ENDLESS else high_a), (low_b, high_b)))
+
+
+def _event(op: int, a: tuple[int, int | None], b: tuple[int, int | None]) -> Callable[[Setting, Any], None]:
+    def run(c: Setting, s: SymbolicState) -> None:
+        c.reader.apply(s, c.policies, op, c.unknown_from(*a), c.unknown_from(*b), 0)
+
+    return run
+
+
+def rules_of(policies: Sequence[Policy]) -> Iterator[Text]:
+    """An act of each policy whose rule is in the vocabulary."""
+    for k, policy in enumerate(policies):
+        if policy.free:
+            continue
+
+        def run(c: Setting, s: SymbolicState, k: int = k) -> None:
+            c.reader.apply(s, c.policies, ACT, k, 0, 1 << k)
+
+        yield Text(f"act of {policy.name}", run)
+
+
+def envelope_of(policies: Sequence[Policy]) -> Iterator[Text]:
+    """The primitives that the policies may use, by any of them, with any arguments."""
+    declared = {action.primitive for policy in policies for action in policy.manifest.actions}
+    for name in sorted(declared | SAID):
+        yield Text(name, _primitive(name))
+
+
+def _primitive(name: str) -> Callable[[Setting, Any], None]:
+    does = DOES[name]
+
+    def run(c: Setting, s: SymbolicState) -> None:
+        sizes = c.window.names()
+        counts = {"k": sizes["NK"], "p": sizes["NP"], "r": sizes["NR"], "x": sizes["NX"]}
+        counts |= {"frame": sizes["NH" if name in FRAMES else "ND"], "n": sizes["PAGES"] + 1}
+        values = []
+        for argument in list(inspect.signature(does).parameters)[2:]:
+            low, high = (0, counts[argument] - 1) if argument in counts else PLACES[argument]
+            values.append(c.unknown_from(low, high))
+        c.reader.text(does)(s, True, *values)
+
+    return run
