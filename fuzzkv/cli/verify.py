@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,10 @@ from fuzzkv.cli.shared import (
 from fuzzkv.errors import EXIT_CLEAN, EXIT_ENVIRONMENT
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from fuzzkv.certify import Certificate
+    from fuzzkv.contract.policy import Policy
     from fuzzkv.solver.ascent import Climb
     from fuzzkv.verify import Refuted, SetVerdict, Verified
 
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
 @click.option(
     "--requests", type=click.IntRange(1, 2), default=1, show_default=True, help="Sessions at once, at most."
 )
+@click.option("--contract", type=click.Choice(["observe", "enforce"]), default="observe", show_default=True)
 @click.option("--faults", is_flag=True, help="Failed and late copies and ends of sessions as well.")
 @click.option(
     "--max-time", default="30s", show_default=True, help="Time for all sets together: 90s, 10m or 1h."
@@ -46,6 +51,7 @@ def verify(
     policies: str,
     pages: int,
     requests: int,
+    contract: str,
     faults: bool,
     max_time: str,
     fresh: bool,
@@ -57,6 +63,9 @@ def verify(
     Every set of them is searched event by event; what is found is run on the machine before it counts. Classes that the
     corpus has for these policies are run again, and come with their certificate. Nothing is written. Exit 1: a class is
     refuted; 3: nothing was, up to the depth that is printed, which proves nothing beyond it.
+
+    With --contract enforce every invariant is proved instead, for schedules of any length, or the answer is unknown. Exit
+    0: all are proved; 3: some aren't.
     """
     from fuzzkv.contract.schedule import Config
     from fuzzkv.machine.window import Window
@@ -64,6 +73,9 @@ def verify(
     from fuzzkv.policies.registry import resolve
     from fuzzkv.verify import Verification
 
+    chosen = resolve(parse_policies(policies))
+    if contract == "enforce":
+        sys.exit(_prove(chosen, parse_seconds(max_time), no_color))
     config = Config()
     window = Window(
         requests=requests, pages=pages, device=config.device_frames, host=max(1, config.host_frames)
@@ -74,11 +86,43 @@ def verify(
         names = " + ".join(verification.names(climb.mask))
         live(f"{names}: every schedule of {climb.depth} events, {len(climb.found)} new classes")
 
-    verification = Verification(resolve(parse_policies(policies)), config, window, faults=faults, tell=heard)
+    verification = Verification(chosen, config, window, faults=faults, tell=heard)
     result = verification.run(parse_seconds(max_time), None if fresh else corpus)
     live.end()
     _print(result, no_color)
     sys.exit(result.exit_code)
+
+
+def _prove(policies: Sequence[Policy], seconds: float, no_color: bool) -> int:
+    from fuzzkv.solver.induction import prove
+
+    live = Live()
+    began = time.monotonic()
+    proofs = prove(policies, seconds=seconds, tell=lambda text, done, of: live(f"{text}: {done} of {of}"))
+    live.end()
+    out = console(no_color)
+    window = proofs.window
+    out.print(
+        f"{' + '.join(proofs.policies)}, contract enforced, schedules of any length; {window.requests} x {window.pages} "
+        f"pages, {window.device} device and {window.host} host frames, {window.copies} copies in flight",
+        markup=False,
+    )
+    for proof in proofs.proofs:
+        name = invariant_names()[proof.invariant]
+        whom = f" for {proof.breadth}" if proof.breadth not in (None, "nobody") else ""
+        remark = "; nothing here can touch it" if proof.breadth == "nobody" else ""
+        gaps = (
+            "" if proof.verdict == "proved" else f": {proof.gaps[0].text} may break it" if proof.gaps else ""
+        )
+        out.print(f"  {proof.invariant:<4} {name:<17} {proof.verdict}{whom}{remark}{gaps}", markup=False)
+    out.print("premises: " + "; ".join(proofs.premises), markup=False)
+    proved = sum(proof.verdict == "proved" for proof in proofs.proofs)
+    took = time.monotonic() - began
+    out.print(
+        f"{proved} of {len(proofs.proofs)} invariants proved, {proofs.goals} goals ({took:.0f} s)",
+        markup=False,
+    )
+    return EXIT_CLEAN if proved == len(proofs.proofs) else EXIT_ENVIRONMENT
 
 
 def _print(result: Verified, no_color: bool) -> None:
