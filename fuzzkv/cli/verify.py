@@ -115,7 +115,7 @@ def _prove(policies: Sequence[Policy], seconds: float, no_color: bool) -> int:
             "" if proof.verdict == "proved" else f": {proof.gaps[0].text} may break it" if proof.gaps else ""
         )
         out.print(f"  {proof.invariant:<4} {name:<17} {proof.verdict}{whom}{remark}{gaps}", markup=False)
-    out.print("premises: " + "; ".join(proofs.premises), markup=False)
+    out.print("premises: " + " ".join(proofs.premises), markup=False)
     proved = sum(proof.verdict == "proved" for proof in proofs.proofs)
     took = time.monotonic() - began
     out.print(
