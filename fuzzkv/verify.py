@@ -88,8 +88,9 @@ class Verification:
     ``window`` bounds what is searched; ``faults`` adds failed and late copies and ends of sessions to the events;
     ``enforce`` runs everything under the contract; no set is searched beyond ``deepest`` events.
 
-    Raises ``UsageError`` for policies in ordinary Python (FKV038), and for a window that lacks a page or a session that a
-    rule names by its number (FKV030).
+    Policies in ordinary Python are known by their manifests (``solver.envelope``): what is found beside one is real, for
+    the machine ran it, but that nothing is found holds only for acts of as many primitives as the envelope has.  Raises
+    ``UsageError`` for a window that lacks a page or a session that a rule names by its number (FKV030).
     """
 
     policies: tuple[Policy, ...]
@@ -101,14 +102,6 @@ class Verification:
     tell: Callable[[Climb], None] | None = None
 
     def __post_init__(self) -> None:
-        free = [policy.name for policy in self.policies if policy.free]
-        if free:
-            raise UsageError(
-                code="FKV038",
-                value=", ".join(free),
-                reason="the solver reads rules in the vocabulary only",
-                cure="Hunt with it, or write it as a rule (docs/writing-a-policy.md).",
-            )
         kinds = enabled(self.policies)
         self.codes = tuple(c for c in kinds if self.faults or c not in (FAIL, LATE, FINISH))
         try:

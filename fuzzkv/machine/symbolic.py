@@ -66,7 +66,7 @@ class Reader:
         self.writes: list[Truth] = []
         self._sizes = window.sizes()
         self._left_out = frozenset(COLUMNS[name] for name in left_out)
-        self._bound: dict[FunctionType, Callable[..., Any]] = {}
+        self._bound: dict[Callable[..., Any], Callable[..., Any]] = {}
         self._names = window.names()
         self._meaning: dict[str, Any] = {
             "get": self.get,
@@ -86,9 +86,9 @@ class Reader:
 
     def text(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """A function of the text with the meanings of this reader, and so for everything that it calls."""
-        assert isinstance(function, FunctionType)
         if function in self._bound:
             return self._bound[function]
+        assert isinstance(function, FunctionType)
         space = dict(function.__globals__)
         found = FunctionType(
             function.__code__, space, function.__name__, function.__defaults__, function.__closure__
@@ -103,6 +103,10 @@ class Reader:
             elif inspect.isfunction(value):
                 space[name] = self.text(value)
         return found
+
+    def read_as(self, function: Callable[..., Any], meaning: Callable[..., Any]) -> None:
+        """From now on read this in the place of a function, which need not be a text."""
+        self._bound[function] = meaning
 
     def _at(self, column: int, i: Number) -> list[tuple[Truth, int]]:
         """The cells that an index may mean, each with when it does."""

@@ -17,6 +17,8 @@ from fuzzkv.solver.asking import Asked, Space
 from fuzzkv.solver.unrolling import Target
 
 Events = tuple[Event, ...]
+PATIENCE = 60
+"""Answers that are none after which a set with a policy in ordinary Python is given up."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +154,14 @@ class Ascent:
         if judged.shown:
             return
         climb.spurious += 1
-        if set(judged.failing) <= set(climb.space.arms):
+        excused = not set(judged.failing) <= set(climb.space.arms)
+        if climb.space.wide:
+            # The envelope is wider than the policy; arms of one would be as wide and exclude what is real.
+            climb.space = climb.space.without(events)
+            if climb.spurious >= PATIENCE:
+                climb.ending = "envelope"
+        elif excused:
+            climb.space = climb.space.beside(judged.failing)
+        else:
             # Neither shown nor excused: the readers disagree, and whoever asked has to say so.
             climb.ending = "disagreement"
-        climb.space = climb.space.beside(judged.failing)

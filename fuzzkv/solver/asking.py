@@ -19,7 +19,8 @@ from fuzzkv.solver.unrolling import Target, Unrolling
 class Space:
     """The schedules that are asked about: of which policies, on which machine, in which window, of which kinds of events.
 
-    ``arms`` are masks of smaller sets in which nothing may break under the same schedule.
+    ``arms`` are masks of smaller sets in which nothing may break under the same schedule; ``refuted`` schedules are no
+    answer, for the machine saw nothing in them.
     """
 
     policies: tuple[Policy, ...]
@@ -28,10 +29,20 @@ class Space:
     codes: tuple[int, ...]
     arms: tuple[int, ...] = ()
     enforce: bool = False
+    refuted: tuple[tuple[Event, ...], ...] = ()
 
     def beside(self, arms: Sequence[int]) -> Space:
         """The same with these smaller sets run beside."""
         return replace(self, arms=tuple(sorted({*self.arms, *arms})))
+
+    def without(self, events: tuple[Event, ...]) -> Space:
+        """The same without this schedule."""
+        return replace(self, refuted=(*self.refuted, events))
+
+    @property
+    def wide(self) -> bool:
+        """Whether a policy is only known by its manifest, so that an answer may be none."""
+        return any(policy.free for policy in self.policies)
 
 
 class Asked:
@@ -64,8 +75,9 @@ class Asked:
         for _ in range(depth):
             unrolling.extend()
         wanted = unrolling.new(known) if target is None else unrolling.shows(target)
-        clean = [unrolling.clean(mask) for mask in space.arms]
-        self._question = Question(unrolling.circuit, wanted, *clean, watched=unrolling.numbers)
+        also = [unrolling.clean(mask) for mask in space.arms]
+        also += [unrolling.other_than(events) for events in space.refuted if len(events) == depth]
+        self._question = Question(unrolling.circuit, wanted, *also, watched=unrolling.numbers)
         self.gates, self.clauses = len(unrolling.circuit), self._question.clauses
         self._question.start(seconds)
 

@@ -89,13 +89,17 @@ def _primitive(name: str) -> Callable[[Setting, Any], None]:
     does = DOES[name]
 
     def run(c: Setting, s: SymbolicState) -> None:
-        sizes = c.window.names()
-        counts = {"k": sizes["NK"], "p": sizes["NP"], "r": sizes["NR"], "x": sizes["NX"]}
-        counts |= {"frame": sizes["NH" if name in FRAMES else "ND"], "n": sizes["PAGES"] + 1}
-        values = []
-        for argument in list(inspect.signature(does).parameters)[2:]:
-            low, high = (0, counts[argument] - 1) if argument in counts else PLACES[argument]
-            values.append(c.unknown_from(low, high))
+        bounds = arguments_of(name, c.window)
+        values = [c.unknown_from(low, high) for low, high in bounds.values()]
         c.reader.text(does)(s, True, *values)
 
     return run
+
+
+def arguments_of(name: str, window: Window) -> dict[str, tuple[int, int]]:
+    """The arguments of a primitive behind state and guard, each with its least and largest number."""
+    sizes = window.names()
+    counts = {"k": sizes["NK"], "p": sizes["NP"], "r": sizes["NR"], "x": sizes["NX"]}
+    counts |= {"frame": sizes["NH" if name in FRAMES else "ND"], "n": sizes["PAGES"] + 1}
+    names = list(inspect.signature(DOES[name]).parameters)[2:]
+    return {a: (0, counts[a] - 1) if a in counts else PLACES[a] for a in names}

@@ -41,6 +41,7 @@ from fuzzkv.machine.columns import columns_of
 from fuzzkv.machine.start import first_state
 from fuzzkv.machine.symbolic import Reader, SymbolicState, Truth
 from fuzzkv.machine.window import Window
+from fuzzkv.solver.envelope import envelope
 
 Target = tuple[str, str | None, str]
 """What is looked for: an invariant, who breaks it first (``None``: nobody) and with which primitive."""
@@ -81,8 +82,11 @@ class Unrolling:
         first = first_state(config, policies, enforce=enforce)
         self.states = {mask: SymbolicState(self.reader, first) for mask in (self.full, *arms)}
         self.events: list[tuple[Any, Any, Any]] = []
+        for policy in policies:
+            if policy.free:
+                self.reader.read_as(policy.rule, envelope(policy, self.reader, self.circuit))
         looked, _ = columns_of([policy.rule for policy in policies if not policy.free])
-        self._fades_apart = "RELEVANT" not in looked
+        self._fades_apart = "RELEVANT" not in looked and not any(policy.free for policy in policies)
 
     @property
     def state(self) -> SymbolicState:
@@ -155,6 +159,14 @@ class Unrolling:
                 ordered = c.or_(a_before < a, c.and_(a_before == a, b_before < b))
                 at_once = [before == code for code in self.codes if code not in (TICK, ACT, FADE)]
                 c.require(c.or_(c.not_(fades), *at_once, c.and_(before == FADE, ordered)))
+
+    def other_than(self, events: Sequence[Event]) -> Truth:
+        """Whether the events aren't these."""
+        c = self.circuit
+        pairs = zip(self.events, events, strict=True)
+        return c.not_(
+            c.and_(*[mine == given for one, other in pairs for mine, given in zip(one, other, strict=True)])
+        )
 
     def broken(self, invariant: str, mask: int | None = None) -> Truth:
         """Whether an invariant is broken by now, for the set or for an arm."""

@@ -1,0 +1,39 @@
+"""What the solver knows of a policy in ordinary Python: its manifest.
+
+An act of it is up to ``CALLS`` primitives, each one that the manifest declares or that only says something, with any
+arguments.  That is wider than the policy: an answer may be a schedule that the policy itself would never make harmful.  The
+machine tells, and then that very schedule isn't answered again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fuzzkv.contract.layout import SAID
+from fuzzkv.contract.policy import Policy
+from fuzzkv.contract.view import DOES
+from fuzzkv.machine.circuit import Circuit
+from fuzzkv.machine.symbolic import Reader, SymbolicState
+from fuzzkv.solver.texts import arguments_of
+
+CALLS = 2
+"""Primitives of one act."""
+
+
+def envelope(policy: Policy, reader: Reader, circuit: Circuit) -> Callable[[SymbolicState, int], None]:
+    """An act of any policy with this manifest, as something to read in the place of the rule."""
+    names = sorted({action.primitive for action in policy.manifest.actions} | SAID)
+
+    def call(s: SymbolicState, k: int, name: str) -> None:
+        given: list[Any] = []
+        for argument, (low, high) in arguments_of(name, reader.window).items():
+            given.append(k if argument == "k" else circuit.unknown(low, high))
+        reader.text(DOES[name])(s, True, *given)
+
+    def act(s: SymbolicState, k: int) -> None:
+        for _ in range(CALLS):
+            which = circuit.unknown(0, len(names))
+            s.choose(which, {i: (lambda name=name: call(s, k, name)) for i, name in enumerate(names)})  # type: ignore[misc]
+
+    return act
