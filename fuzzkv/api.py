@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from fuzzkv.contract import facts as _facts
 from fuzzkv.contract import vocabulary as _vocabulary
+from fuzzkv.contract.deeds import DOES
 from fuzzkv.contract.evidence import COPY_IN, COPY_OUT, Action, Evidence, Manifest
 from fuzzkv.contract.facts import *
 from fuzzkv.contract.groups import kept_boundary
@@ -17,7 +18,7 @@ from fuzzkv.contract.layout import PRIMITIVES as _PRIMITIVES
 from fuzzkv.contract.policy import Policy, Rule
 from fuzzkv.contract.schedule import EXTRA
 from fuzzkv.contract.transfers import entry_of
-from fuzzkv.contract.view import DOES, Cache, Custom, Page, does
+from fuzzkv.contract.view import Cache, Custom, Page, does
 from fuzzkv.contract.vocabulary import *
 
 globals().update(DOES)

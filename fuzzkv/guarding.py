@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fuzzkv.casebook import Recipe
+from fuzzkv.contract.deeds import DOES
 from fuzzkv.contract.layout import ACTIONS, COLUMNS, NINV
 from fuzzkv.contract.schedule import ACT, BOUNDS, EXTRA, OPS, STEP, TICK, Event
-from fuzzkv.contract.view import DOES, Tap
+from fuzzkv.contract.view import Tap
 from fuzzkv.machine.outcome import Violation
 from fuzzkv.machine.readers import begin, python_apply
 from fuzzkv.machine.start import first_state

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from fuzzkv.contract.deeds import DOES
 from fuzzkv.contract.schedule import EXTRA
-from fuzzkv.contract.view import DOES, Cache, Page
+from fuzzkv.contract.view import Cache, Page
 
 PAGE = Path("docs/writing-a-policy.md").read_text(encoding="utf-8")
 CODE = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)

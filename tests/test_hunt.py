@@ -50,7 +50,14 @@ class Heard(list[Any]):
 
 def small(corpus: Path, *names: str, **options: Any) -> tuple[HuntResult, Heard]:
     heard = Heard()
-    given = {"seed": 1, "max_examples": 100_000, "confirm": False, "corpus": corpus, "solver_depth": 0, **options}
+    given = {
+        "seed": 1,
+        "max_examples": 100_000,
+        "confirm": False,
+        "corpus": corpus,
+        "solver_depth": 0,
+        **options,
+    }
     result = hunt(HuntOptions(policies=names or ("offload", "quant", "evict"), **given), [heard])
     return result, heard
 
@@ -90,7 +97,9 @@ def test_a_hunt_tells_its_way(compiled: BulkEngine, tmp_path: Path) -> None:
     ]  # fmt: skip
     assert [filed.case_id for filed in heard.of(ev.CaseFiled)] == [case["id"] for case in result.cases]
     assert all(step.after <= step.before for step in heard.of(ev.ShrinkStep))
-    assert [event.done for event in heard.of(ev.Progress) if event.phase == "search"] == [20_000] and heard.last.schedules > 20_000
+    assert [event.done for event in heard.of(ev.Progress) if event.phase == "search"] == [
+        20_000
+    ] and heard.last.schedules > 20_000
 
 
 @pytest.mark.slow

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from fuzzkv.contract.deeds import DOES
 from fuzzkv.contract.policy import Policy, Rule
-from fuzzkv.contract.view import DOES
 from fuzzkv.errors import UsageError
 from fuzzkv.machine import bulk
 from fuzzkv.machine.core import core_texts, rule_address

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from fuzzkv.contract.deeds import DOES
 from fuzzkv.contract.policy import Policy
-from fuzzkv.contract.view import DOES, Tap, tapping
+from fuzzkv.contract.view import Tap, tapping
 from fuzzkv.machine.linker import unique_name
 from fuzzkv.machine.readers import fresh_module
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from fuzzkv.contract.deeds import DOES
 from fuzzkv.contract.layout import SAID
 from fuzzkv.contract.policy import Policy
-from fuzzkv.contract.view import DOES
 from fuzzkv.machine.circuit import Circuit
 from fuzzkv.machine.symbolic import Reader, SymbolicState
 from fuzzkv.solver.texts import arguments_of

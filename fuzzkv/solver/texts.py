@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from fuzzkv.contract.deeds import DOES, FRAMES, PLACES
 from fuzzkv.contract.layout import NR, PAGES, SAID
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import ACT, BOUNDS, LATE, OPS, TICK
-from fuzzkv.contract.view import DOES, FRAMES, PLACES
 from fuzzkv.machine.symbolic import Reader, SymbolicState
 from fuzzkv.machine.window import Window
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from types import FunctionType
 from typing import Any, Literal
 
+from fuzzkv.contract.deeds import DOES
 from fuzzkv.contract.layout import COLUMNS, NINV, NP, NR
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import ACT, STEP, TICK, Config, Event
-from fuzzkv.contract.view import DOES
 from fuzzkv.machine.readers import begin, python_apply
 from fuzzkv.machine.start import first_state
 from fuzzkv.solver.pieces import NAMES, Eyes, View

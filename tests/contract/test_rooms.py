@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fuzzkv.contract import apply
+from fuzzkv.contract.deeds import DOES
 from fuzzkv.contract.facts import present
 from fuzzkv.contract.layout import (
     ALL_PARTS,
@@ -18,7 +19,6 @@ from fuzzkv.contract.layout import (
     STATE_PART,
 )
 from fuzzkv.contract.schedule import Config
-from fuzzkv.contract.view import DOES
 from fuzzkv.machine.start import first_state
 from tests.broken import CAREFUL
 

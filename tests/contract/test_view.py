@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from fuzzkv.contract import apply
+from fuzzkv.contract.deeds import DOES, FRAMES, PLACES
 from fuzzkv.contract.layout import ALL_PARTS, INT8, KEY_ALL, NH, NP
 from fuzzkv.contract.schedule import Config
-from fuzzkv.contract.view import DOES, FRAMES, PLACES, Cache
+from fuzzkv.contract.view import Cache
 from fuzzkv.machine.start import first_state
 from tests.broken import CAREFUL
 

@@ -18,6 +18,7 @@ import pytest
 import z3
 
 from fuzzkv.contract import clauses, primitives
+from fuzzkv.contract.deeds import DOES
 from fuzzkv.contract.facts import hosted, present, quoted, request_of
 from fuzzkv.contract.layout import COLUMNS, PRIMITIVES
 from fuzzkv.contract.policy import Policy, Rule
@@ -25,7 +26,6 @@ from fuzzkv.contract.primitives import begin_store, drop_device, drop_host, lose
 from fuzzkv.contract.schedule import ACT, ARRIVE, BOUNDS, FADE, FAIL, FINISH, STEP, TICK, Config, Event
 from fuzzkv.contract.schedule import LATE as LATER
 from fuzzkv.contract.standing import FACTS, KEPT, PREMISES, Fact
-from fuzzkv.contract.view import DOES
 from fuzzkv.contract.vocabulary import *
 from fuzzkv.machine.engine import BulkEngine
 from fuzzkv.machine.readers import plain_apply, python_apply
