@@ -5,7 +5,7 @@ event. Events are frozen, hold plain data only, and :meth:`Event.as_dict` gives 
 the class name under ``"event"``, then the fields, with floats as decimal strings.
 
 Order of a hunt: ``HuntStarted``, then per phase ``PhaseStarted`` and any number of ``Progress``; ``AcceptanceDone`` once a
-policy; ``SolverDone`` after the solver, ``SearchDone`` after the search; ``ConflictFound``, ``ShrinkStep``,
+policy; ``ProofDone`` and ``SolverDone`` after the solver, ``SearchDone`` after the search; ``ConflictFound``, ``ShrinkStep``,
 ``ConfirmProgress``, ``Confirmed`` and ``CaseFiled`` as they come; ``WarningRaised`` at any time; last always
 ``HuntFinished``, after Ctrl-C too.
 """
@@ -119,6 +119,18 @@ class SolverDone(Event):
     sets: int
     classes: int
     ended: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProofDone(Event):
+    """What of ``of`` invariants is proved, for schedules of any length: ``proved`` in all, those of ``narrow`` only for
+    these rules on a small machine.  ``settled`` says that nothing is left to search.
+    """
+
+    proved: int
+    of: int
+    narrow: tuple[str, ...]
+    settled: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,19 +11,33 @@ from dataclasses import replace
 
 from fuzzkv.contract.layout import NR, PAGES
 from fuzzkv.errors import UsageError
-from fuzzkv.events import SolverDone
+from fuzzkv.events import ProofDone, SolverDone
 from fuzzkv.filing import Witness
 from fuzzkv.machine.engine import BulkEngine
 from fuzzkv.machine.scope import extras_of
 from fuzzkv.machine.window import Window
 from fuzzkv.oracles.verdict import Kind
 from fuzzkv.solver.ascent import Climb
+from fuzzkv.solver.induction import prove
 from fuzzkv.verify import Verification
 
 PATIENCE = 120.0
 """Seconds after which the solver is asked no more."""
 SIZE = 6
 """Pages of a session that it looks at: fewer, and the default eviction never acts."""
+
+
+def proved(engine: BulkEngine) -> ProofDone:
+    """What the solver proves of the engine's policies under the contract; nothing is left to search if that is everything,
+    whatever policies do, on a machine of any size.
+    """
+    proofs = prove(engine.policies, seconds=PATIENCE).proofs
+    sure = [proof for proof in proofs if proof.verdict == "proved"]
+    narrow = tuple(proof.invariant for proof in sure if proof.breadth == "these rules")
+    config = engine.config
+    # The premise of the proofs about latency.
+    fits = config.page_cost + config.step_cost <= config.objective + config.tolerance
+    return ProofDone(len(sure), len(proofs), narrow, fits and len(sure) == len(proofs) and not narrow)
 
 
 def guided(engine: BulkEngine, depth: int, tell: Callable[[Climb], None]) -> tuple[list[Witness], SolverDone]:

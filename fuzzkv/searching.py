@@ -11,7 +11,7 @@ from fuzzkv.budgets import BUDGET, CHUNK, ENFORCED, FREE
 from fuzzkv.errors import UsageError
 from fuzzkv.events import ConflictFound, Event, Listener, PhaseStarted, Progress, SearchDone, emit
 from fuzzkv.filing import Filing, Witness, witnesses
-from fuzzkv.guide import guided
+from fuzzkv.guide import guided, proved
 from fuzzkv.machine.engine import BulkEngine
 from fuzzkv.machine.plans import covered
 from fuzzkv.machine.tally import Tally
@@ -75,7 +75,10 @@ class Search:
         """
         if self.enforced:
             self._sample()
-        if self.options.solver_depth and not self.compiled.free and len(self.engine.names) > 1:
+        asked = self.options.solver_depth > 0 and len(self.engine.names) > 1
+        if asked and self.enforced and self._prove():
+            return
+        if asked and not self.compiled.free:
             self._ask_solver()
         sets = "schedules of all subsets of two policies and more"
         if len(self.engine.names) == 1:
@@ -99,6 +102,13 @@ class Search:
         met = [*witnesses(self.tally, self.engine.config), *self.solved]
         return [witness for witness in met if self.filing.agrees(witness)]
 
+    def _prove(self) -> bool:
+        """Try to prove that nothing can break; returns whether there is nothing left to search."""
+        self._tell(PhaseStarted("solver", 0, "proofs for schedules of any length"))
+        done = proved(self.engine)
+        self._tell(done)
+        return done.settled
+
     def _ask_solver(self) -> None:
         depth = self.options.solver_depth
         self._tell(PhaseStarted("solver", depth, "events of every set of the policies"))
@@ -119,6 +129,7 @@ class Search:
             sample = self.compiled.again(seed=self.options.seed, enforce=on)
             sample.search(look)
             self.freed[on] = sample.freed_frames
+            self.tally = sample.tally()
 
     def _rounds(self) -> Generator[Tally, None, None]:
         """The search round by round, in this process or by workers."""

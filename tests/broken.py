@@ -276,6 +276,18 @@ allow it.)"""
 HASTY = policy("hasty", quotes_and_drops)
 CAREFUL = policy("careful", stores_quotes_and_drops)
 IDLE = policy("idle", does_nothing)
+
+
+def without_destroying(name: str) -> Policy:
+    """A careful policy whose manifest doesn't declare that it destroys host copies."""
+    made = policy(name, stores_quotes_and_drops)
+    kept = tuple(action for action in made.manifest.actions if action.primitive != "drop_host")
+    return replace(made, manifest=replace(made.manifest, actions=kept))
+
+
+STORING = without_destroying("storing")
+KEEPING = without_destroying("keeping")
+"""Together they can break nothing under the contract, whatever they do with what they declare."""
 NO_POLICY = {"name": "none"}
 """Something that is no policy."""
 

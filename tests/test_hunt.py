@@ -112,6 +112,16 @@ def test_what_the_solver_finds_is_filed_though_the_search_meets_nothing(tmp_path
 
 
 @pytest.mark.slow
+def test_a_proof_ends_a_hunt_under_the_contract(tmp_path: Path) -> None:
+    names = ("tests.broken:STORING", "tests.broken:KEEPING")
+    result, heard = small(tmp_path, *names, max_examples=1_000, solver_depth=1, contract="enforce")
+    (done,) = heard.of(ev.ProofDone)
+    assert done.settled and (done.proved, done.of, done.narrow) == (18, 18, ())
+    assert heard.of(ev.SearchDone) == [] == heard.of(ev.SolverDone)
+    assert (result.exit_code, result.cases) == (0, ())
+
+
+@pytest.mark.slow
 def test_one_policy_has_no_conflict(compiled: BulkEngine, tmp_path: Path) -> None:
     result, heard = small(tmp_path / "none", "tests.broken:CAREFUL_FREE", max_examples=200)
     assert (result.exit_code, result.outcome, result.cases) == (0, "clean", ())

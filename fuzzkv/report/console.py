@@ -143,6 +143,15 @@ class ConsoleReport:
         left = "" if event.passed else self._left_out
         self._say(Text.assemble(f"  {event.policy} ", word, f", {event.schedules:,} schedules{reason}{left}"))
 
+    def _on_ProofDone(self, event: ev.ProofDone) -> None:
+        narrow = (
+            f"; {', '.join(event.narrow)} for these rules on a small machine only" if event.narrow else ""
+        )
+        rest = "; there is nothing left to search" if event.settled else ""
+        self._say(
+            f"  {event.proved} of {event.of} invariants proved for schedules of any length{narrow}{rest}"
+        )
+
     def _on_SolverDone(self, event: ev.SolverDone) -> None:
         shown = f"shows {event.classes} kinds of failure" if event.classes else "is safe"
         ended = f"; {event.ended}" if event.ended else ""

@@ -89,6 +89,9 @@ def case_page(case: Case, names: Mapping[str, str]) -> RenderableType:
         parts.append(Text(f"{item['engine']} ({item['kind']}): {item['verdict']}{reason}"))
     if not case["confirmations"]:
         parts.append(Text("not confirmed on a real engine yet"))
+    certificate = case.get("certificate")
+    if certificate:
+        parts.append(Text(f"length: {certificate['verdict']}: {certificate['reason']}"))
     twin = case.get("twin")
     if twin:
         repaired = f"{twin['replaces']} {twin['version']} ({twin['policy']})"
