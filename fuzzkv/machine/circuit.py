@@ -43,50 +43,68 @@ class Truth:
 
 
 class Word:
-    """A number that isn't known: its bits, lowest first, the last one its sign."""
+    """A number that isn't known: its bits, lowest first, the last one its sign, and what it is at least and at most."""
 
-    __slots__ = ("bits", "circuit")
+    __slots__ = ("bits", "circuit", "high", "low")
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, circuit: Circuit, bits: tuple[Literal, ...]) -> None:
-        self.circuit, self.bits = circuit, bits
+    def __init__(self, circuit: Circuit, bits: tuple[Literal, ...], low: int, high: int) -> None:
+        self.circuit, self.bits, self.low, self.high = circuit, bits, low, high
 
     def __add__(self, other: Any) -> Any:
-        return self.circuit.word(self.circuit.sum(self.bits, self.circuit.bits(other), FALSE))
+        low, high = _range(other)
+        bits = self.circuit.sum(self.bits, self.circuit.bits(other), FALSE)
+        return self.circuit.word(bits, self.low + low, self.high + high)
 
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> Any:
-        return self.circuit.word(self.circuit.sum(self.bits, _negated(self.circuit.bits(other)), TRUE))
+        low, high = _range(other)
+        bits = self.circuit.sum(self.bits, _negated(self.circuit.bits(other)), TRUE)
+        return self.circuit.word(bits, self.low - high, self.high - low)
 
     def __rsub__(self, other: Any) -> Any:
-        return self.circuit.word(self.circuit.sum(self.circuit.bits(other), _negated(self.bits), TRUE))
+        low, high = _range(other)
+        bits = self.circuit.sum(self.circuit.bits(other), _negated(self.bits), TRUE)
+        return self.circuit.word(bits, low - self.high, high - self.low)
 
     def __neg__(self) -> Any:
         return 0 - self
 
     def __mul__(self, other: Any) -> Any:
-        return self.circuit.product(self.bits, self.circuit.bits(other))
+        ends = [x * y for x in (self.low, self.high) for y in _range(other)]
+        return self.circuit.word(
+            self.circuit.product(self.bits, self.circuit.bits(other)), min(ends), max(ends)
+        )
 
     __rmul__ = __mul__
 
     def __eq__(self, other: object) -> Any:
+        low, high = _range(other)
+        if high < self.low or self.high < low:
+            return False
         return self.circuit.equal(self.bits, self.circuit.bits(other))
 
     def __ne__(self, other: object) -> Any:
-        return self.circuit.not_(self.circuit.equal(self.bits, self.circuit.bits(other)))
+        return self.circuit.not_(self == other)
 
     def __lt__(self, other: Any) -> Any:
+        low, high = _range(other)
+        if self.high < low or self.low >= high:
+            return self.high < low
         return self.circuit.less(self.bits, self.circuit.bits(other))
 
     def __gt__(self, other: Any) -> Any:
+        low, high = _range(other)
+        if self.low > high or self.high <= low:
+            return self.low > high
         return self.circuit.less(self.circuit.bits(other), self.bits)
 
     def __le__(self, other: Any) -> Any:
-        return self.circuit.not_(self.circuit.less(self.circuit.bits(other), self.bits))
+        return self.circuit.not_(self > other)
 
     def __ge__(self, other: Any) -> Any:
-        return self.circuit.not_(self.circuit.less(self.bits, self.circuit.bits(other)))
+        return self.circuit.not_(self < other)
 
 
 class Circuit:
@@ -195,31 +213,30 @@ class Circuit:
         if isinstance(value, Truth):
             return (value.literal, FALSE)
         number = int(value)
-        size = (number if number >= 0 else -number - 1).bit_length() + 1
-        return tuple(TRUE if number >> i & 1 else FALSE for i in range(size))
+        return tuple(TRUE if number >> i & 1 else FALSE for i in range(_size(number)))
 
-    def word(self, bits: Sequence[Literal]) -> Any:
-        """Bits as an int if they are constant, else as a word without idle sign bits."""
-        size = len(bits)
+    def word(self, bits: Sequence[Literal], low: int, high: int) -> Any:
+        """Bits of a number from ``low`` to ``high``: an int if they are constant, else a word no longer than it has to be."""
+        size = min(len(bits), max(_size(low), _size(high)))
         while size > 1 and bits[size - 1] == bits[size - 2]:
             size -= 1
         kept = tuple(bits[:size])
         if all(bit in (TRUE, FALSE) for bit in kept):
             value = sum(1 << i for i, bit in enumerate(kept) if bit == TRUE)
             return value - (1 << size) if kept[-1] == TRUE else value
-        return Word(self, kept)
+        return Word(self, kept, low, high)
 
     def unknown(self, low: int, high: int) -> Any:
         """A number that isn't known yet, from ``low`` to ``high``."""
         if low == high:
             return low
-        size = max(len(self.bits(low)), len(self.bits(high)))
+        size = max(_size(low), _size(high))
         signed = [self.free() for _ in range(size)]
         if low >= 0:
             signed[-1] = FALSE
-        found = self.word(signed)
+        found = Word(self, tuple(signed), -(1 << (size - 1)), (1 << (size - 1)) - 1)
         self.require(self.and_(found >= low, found <= high))
-        return found
+        return self.word(signed, low, high)
 
     def sum(self, a: Sequence[Literal], b: Sequence[Literal], carry: Literal) -> list[Literal]:
         """``a + b + carry``, one bit longer than the longer of both."""
@@ -231,7 +248,7 @@ class Circuit:
             carry = -self.both(-self.both(x, y), -self.both(half, carry))
         return out
 
-    def product(self, a: Sequence[Literal], b: Sequence[Literal]) -> Any:
+    def product(self, a: Sequence[Literal], b: Sequence[Literal]) -> list[Literal]:
         """``a * b``."""
         size = len(a) + len(b)
         long, total = _extended(a, size), [FALSE] * size
@@ -239,7 +256,7 @@ class Circuit:
             if bit != FALSE:
                 row = [FALSE] * i + [self.both(x, bit) for x in long[: size - i]]
                 total = self.sum(total, row, FALSE)[:size]
-        return self.word(total)
+        return total
 
     def equal(self, a: Sequence[Literal], b: Sequence[Literal]) -> Any:
         """Whether two numbers are equal."""
@@ -278,7 +295,8 @@ class Circuit:
         a, b = self.bits(yes), self.bits(no)
         size = max(len(a), len(b))
         pairs = zip(_extended(a, size), _extended(b, size), strict=True)
-        return self.word([self.choice(literal, x, y) for x, y in pairs])
+        (low, high), (least, most) = _range(yes), _range(no)
+        return self.word([self.choice(literal, x, y) for x, y in pairs], min(low, least), max(high, most))
 
     def and_(self, *terms: Any) -> Any:
         """Whether all hold."""
@@ -304,10 +322,10 @@ class Circuit:
             return int(a) // b
         if b & (b - 1) == 0:
             shifted = a.bits[b.bit_length() - 1 :]
-            return self.word(shifted or a.bits[-1:])
+            return self.word(shifted or a.bits[-1:], a.low // b, a.high // b)
         quotient: Any = 0
-        for low in range(b, 1 << (len(a.bits) - 1), b):
-            quotient = quotient + self.ite(a >= low, 1, 0)
+        for low in range(b, a.high + 1, b):
+            quotient = self.ite(a >= low, low // b, quotient)
         return quotient
 
     # Clauses.
@@ -343,6 +361,18 @@ class Circuit:
                 count += _COUNT[kind]
                 todo += (abs(a), abs(b), abs(c)) if kind == _CHOICE else (abs(a), abs(b))
         return count, "".join(found)
+
+
+def _size(number: int) -> int:
+    """Bits of a number with its sign."""
+    return (number if number >= 0 else -number - 1).bit_length() + 1
+
+
+def _range(value: Any) -> tuple[int, int]:
+    """What a number, or a truth as one, is at least and at most."""
+    if isinstance(value, Word):
+        return value.low, value.high
+    return (0, 1) if isinstance(value, Truth) else (int(value), int(value))
 
 
 def _extended(bits: Sequence[Literal], size: int) -> list[Literal]:
