@@ -13,14 +13,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from fuzzkv.casebook import Recipe, make_case, read_case
-from fuzzkv.contract.layout import NR, PAGES
+from fuzzkv.contract.layout import COLUMNS, NR, PAGES
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import ARRIVE, FADE, QUEUE, STEP, Event
+from fuzzkv.contract.sessions import RUNS_ON
 from fuzzkv.corpus import Case
 from fuzzkv.errors import EnvironmentFailure, UsageError
 from fuzzkv.machine.engine import BulkEngine
 from fuzzkv.machine.plans import enabled
-from fuzzkv.machine.readers import text_digest
+from fuzzkv.machine.readers import python_apply, text_digest
+from fuzzkv.machine.start import first_state
 from fuzzkv.machine.window import Window
 from fuzzkv.oracles.verdict import subsets
 from fuzzkv.shrink import shrink
@@ -62,11 +64,17 @@ def whole(recipe: Recipe) -> Window:
 
 
 def used(recipe: Recipe) -> Window:
-    """The window on what the case's schedule uses."""
-    opened = [b for op, _, b in recipe.schedule.events if op in (ARRIVE, QUEUE)]
+    """The window on what the case's schedule uses: sessions, and pages that they come to have."""
     sessions = {a for op, a, _ in recipe.schedule.events if op in (ARRIVE, QUEUE, STEP, FADE)}
+    state, apply = first_state(recipe.config, recipe.policies), python_apply(recipe.policies)
+    lengths, pages = slice(COLUMNS["R_N"], COLUMNS["R_N"] + NR), 1
+    for op, a, b in recipe.schedule.events:
+        apply(state, op, a, b, (1 << len(recipe.policies)) - 1)
+        pages = max(pages, *state[lengths])
+    if any(op == QUEUE for op, _, _ in recipe.schedule.events):
+        # Who is admitted depends on the room into which outputs may run on.
+        pages = min(PAGES, pages + RUNS_ON)
     requests = max(sessions, default=0) + 1
-    pages = min(PAGES, max(opened, default=1))
     return Window(
         requests=requests,
         pages=pages,

@@ -166,7 +166,9 @@ class Unrolling:
                 c.require(c.or_(c.not_(fades), *at_once, c.and_(before == FADE, ordered)))
 
     def _relevant(self, p: int) -> Truth:
-        return self.circuit.or_(*[state.cells[COLUMNS["RELEVANT"] + p] == 1 for state in self.states.values()])
+        return self.circuit.or_(
+            *[state.cells[COLUMNS["RELEVANT"] + p] == 1 for state in self.states.values()]
+        )
 
     def broken(self, invariant: str, mask: int | None = None) -> Truth:
         """Whether an invariant is broken by now, for the set or for an arm."""

@@ -51,7 +51,11 @@ def draw(unrolled: Unrolling, depth: int, random: Random) -> list[Event]:
         choices = unrolled.codes if number else opens if random.random() < 0.9 else first
         [op] = random.choices(choices, [_WEIGHTS.get(op, 1) for op in choices])
         low_a, high_a, low_b, high_b = unrolled._bounds(op)
-        a = random.choice((8, 20, random.randint(low_a, high_a))) if op == TICK else random.randint(low_a, high_a)
+        a = (
+            random.choice((8, 20, random.randint(low_a, high_a)))
+            if op == TICK
+            else random.randint(low_a, high_a)
+        )
         b = max(low_b, high_b - random.randint(0, 1)) if op in opens else random.randint(low_b, high_b)
         found.append((op, a, b))
     return found
@@ -124,7 +128,9 @@ def agree(
                 op, a, b = schedule[number]
                 state[COLUMNS["EVENT"]] = number
                 apply(state, op, a, b, mask)
-            whole = last[mask] = np.fromiter((x for s in states for x in s), dtype=np.int64, count=count * SIZE)
+            whole = last[mask] = np.fromiter(
+                (x for s in states for x in s), dtype=np.int64, count=count * SIZE
+            )
             whole.shape = (count, SIZE)
             # A session that outgrows the window doesn't fit it any more.
             fits &= (whole[:, COLUMNS["R_N"] : COLUMNS["R_N"] + NR] <= window.pages).all(axis=1)

@@ -82,7 +82,9 @@ class Simulation:
         return found if len(bits) > 64 else found - (_unpacked(bits[-1], self.count) << len(bits) - 1)
 
 
-def simulated(circuit: Circuit, given: Mapping[Any, Sequence[int]] | Sequence[tuple[Any, Sequence[int]]]) -> Simulation:
+def simulated(
+    circuit: Circuit, given: Mapping[Any, Sequence[int]] | Sequence[tuple[Any, Sequence[int]]]
+) -> Simulation:
     """A circuit run on these values of what isn't known."""
     pairs = list(given.items()) if isinstance(given, Mapping) else list(given)
     simulation = Simulation(circuit, len(pairs[0][1]))
