@@ -13,14 +13,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from fuzzkv.casebook import Recipe, make_case, read_case
-from fuzzkv.contract.layout import NR, PAGES
+from fuzzkv.contract.layout import COLUMNS, NR, PAGES
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import ARRIVE, FADE, QUEUE, STEP, Event
+from fuzzkv.contract.sessions import RUNS_ON
 from fuzzkv.corpus import Case
 from fuzzkv.errors import EnvironmentFailure, UsageError
 from fuzzkv.machine.engine import BulkEngine
 from fuzzkv.machine.plans import enabled
-from fuzzkv.machine.readers import text_digest
+from fuzzkv.machine.readers import python_apply, text_digest
+from fuzzkv.machine.start import first_state
 from fuzzkv.machine.window import Window
 from fuzzkv.oracles.verdict import subsets
 from fuzzkv.shrink import shrink
@@ -62,11 +64,17 @@ def whole(recipe: Recipe) -> Window:
 
 
 def used(recipe: Recipe) -> Window:
-    """The window on what the case's schedule uses."""
-    opened = [b for op, _, b in recipe.schedule.events if op in (ARRIVE, QUEUE)]
+    """The window on what the case's schedule uses: sessions, and pages that they come to have."""
     sessions = {a for op, a, _ in recipe.schedule.events if op in (ARRIVE, QUEUE, STEP, FADE)}
+    state, apply = first_state(recipe.config, recipe.policies), python_apply(recipe.policies)
+    lengths, pages = slice(COLUMNS["R_N"], COLUMNS["R_N"] + NR), 1
+    for op, a, b in recipe.schedule.events:
+        apply(state, op, a, b, (1 << len(recipe.policies)) - 1)
+        pages = max(pages, *state[lengths])
+    if any(op == QUEUE for op, _, _ in recipe.schedule.events):
+        # Who is admitted depends on the room into which outputs may run on.
+        pages = min(PAGES, pages + RUNS_ON)
     requests = max(sessions, default=0) + 1
-    pages = min(PAGES, max(opened, default=1))
     return Window(
         requests=requests,
         pages=pages,
@@ -95,7 +103,10 @@ def judge_of(recipe: Recipe, target: Target) -> Callable[[Events], Events | None
 def certify(
     case: Mapping[str, Any], policies: Sequence[Policy] = (), *, seconds: float, tell: Tell | None = None
 ) -> Certificate:
-    """Certify a case, in so much time.  Raises as ``read_case`` does, and ``EnvironmentFailure`` (FKV062)."""
+    """Certify a case, in so much time.
+
+    Raises as ``read_case`` does, and ``EnvironmentFailure``: FKV062 without Z3's program, FKV073 where the readers disagree.
+    """
     began = time.monotonic()
     recipe = read_case(case, allowed={policy.name: policy for policy in policies})
     events, text = recipe.schedule.events, text_digest(recipe.policies)
@@ -129,7 +140,9 @@ def certify(
                 raise
             continue  # a rule that names a page or a session by its number needs the whole machine
         events, spurious = found.events, spurious + found.spurious
-        if not found.proved:
+        if found.denied and window == everything:
+            raise _disagreement(case)
+        if not found.proved and not found.denied:
             reason = f"no answer in time about fewer than {len(events)} events in {where}"
             return came_to(False, reason, window, spurious)
     for mask in subsets((1 << len(recipe.policies)) - 1):
@@ -192,16 +205,20 @@ def shorter(case: Mapping[str, Any], recipe: Recipe, events: Events) -> Case:
     other = Recipe(recipe.schedule.with_events(events), recipe.policies, recipe.config)
     made = make_case(other, case["class"]["invariant"], seed=case["found"]["seed"], schedules=0)
     if made is None:
-        raise EnvironmentFailure(
-            code="FKV073",
-            value=str(case["id"]),
-            reason="the machine doesn't see what the solver found",
-            cure="Please report this: it is a fault of fuzzkv.",
-        )
+        raise _disagreement(case)
     kept = {key: case[key] for key in ("label", "title", "references", "twin", "found") if key in case}
     status = case["status"] if case["status"] == "reported" else "candidate"
     replay = str(case["replay"]).replace(str(case["id"]), str(made["id"]))
     return {**made, **kept, "status": status, "replay": replay}
+
+
+def _disagreement(case: Mapping[str, Any]) -> EnvironmentFailure:
+    return EnvironmentFailure(
+        code="FKV073",
+        value=str(case["id"]),
+        reason="the machine doesn't see what the solver found",
+        cure="Please report this: it is a fault of fuzzkv.",
+    )
 
 
 def filed(case: Mapping[str, Any], certificate: Certificate, policies: Sequence[Policy] = ()) -> Case:

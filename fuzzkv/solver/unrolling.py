@@ -2,20 +2,22 @@
 
 Only schedules in normal form are unrolled; every other one has a shorter one, or one as short, that comes to the same:
 
-- every event changes something (or it could be left out), but for what only reports;
+- every event changes something in some arm (or it could be left out), but for what only reports;
 - no idle time follows another, unless one alone would be longer than there is;
 - a page that fades does so at once after the step (or the arrival) before it, and pages that fade together do so in
-  order: nothing but a step looks at that; only where no rule of the set looks at it either;
+  order: nothing but a step looks at that; only where no rule of the set looks at it either, or opens a page;
 - time doesn't pass before anything else has happened: schedules in which it does are ``delayed``, and asked apart.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
+from fuzzkv.contract.copies import done
 from fuzzkv.contract.invariants import INVARIANTS
-from fuzzkv.contract.layout import COLUMNS, PRIMITIVES
+from fuzzkv.contract.layout import COLUMNS, NR, PRIMITIVES
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import (
     ABORT,
@@ -38,6 +40,7 @@ from fuzzkv.contract.schedule import (
 )
 from fuzzkv.machine.circuit import Circuit
 from fuzzkv.machine.columns import columns_of
+from fuzzkv.machine.linker import unique_name
 from fuzzkv.machine.start import first_state
 from fuzzkv.machine.symbolic import Reader, SymbolicState, Truth
 from fuzzkv.machine.window import Window
@@ -52,6 +55,8 @@ _PAGES = (STEP, FADE, ABORT)
 _OPENS = (ARRIVE, QUEUE)
 _NEVER_FIRST = (TICK, STEP, FADE, FINISH, GROW, VERIFY, ABORT, PAUSE, FAIL, LATE)
 """Beside time: what changes nothing as long as no session is open and nothing in flight."""
+_TELLS = (unique_name(done),)
+"""What every primitive calls to be counted: it looks at reports for other reports."""
 _CAUSES = {invariant.id: invariant.implied_by for invariant in INVARIANTS}
 
 
@@ -59,7 +64,8 @@ class Unrolling:
     """The states of one set, event by event, in a window of the machine.
 
     ``codes`` are the kinds of events.  ``arms`` are the masks of smaller sets that are run beside under the same
-    events; ``delayed`` starts with time that passes.  ``states[mask]`` is the state of an arm, ``events`` what isn't known.
+    events; ``delayed`` starts with time that passes.  A window of one session becomes one of two where a rule looks from one
+    to the other.  ``states[mask]`` is the state of an arm, ``events`` what isn't known.
     """
 
     def __init__(
@@ -73,20 +79,23 @@ class Unrolling:
         delayed: bool = False,
         enforce: bool = False,
     ) -> None:
-        self.policies, self.window, self.codes = tuple(policies), window, tuple(codes)
+        self.policies, self.codes = tuple(policies), tuple(codes)
         self.names = tuple(policy.name for policy in policies)
         self.delayed = delayed
         self.circuit = Circuit()
-        self.reader = Reader(self.circuit, window, _REPORTS)
-        self.full = (1 << len(policies)) - 1
         first = first_state(config, policies, enforce=enforce)
+        self.window = _wide_enough(window, policies, first)
+        looked, written = columns_of([policy.rule for policy in policies if not policy.free], apart=_TELLS)
+        # What a rule looks at isn't only a report.
+        self.reader = Reader(self.circuit, self.window, [name for name in _REPORTS if name not in looked])
+        self.full = (1 << len(policies)) - 1
         self.states = {mask: SymbolicState(self.reader, first) for mask in (self.full, *arms)}
         self.events: list[tuple[Any, Any, Any]] = []
         for policy in policies:
             if policy.free:
                 self.reader.read_as(policy.rule, envelope(policy, self.reader, self.circuit))
-        looked, _ = columns_of([policy.rule for policy in policies if not policy.free])
-        self._fades_apart = "RELEVANT" not in looked and not any(policy.free for policy in policies)
+        free = any(policy.free for policy in policies)
+        self._fades_apart = "RELEVANT" not in looked | written and not free
 
     @property
     def state(self) -> SymbolicState:
@@ -96,12 +105,11 @@ class Unrolling:
     def extend(self) -> None:
         """One event more."""
         op, a, b = self._drawn()
+        self.reader.writes = []
         for mask, state in self.states.items():
             state.cells[COLUMNS["EVENT"]] = len(self.events)
-            self.reader.writes = []
             self.reader.apply(state, self.policies, op, a, b, mask, self.codes)
-            if mask == self.full:
-                self.circuit.require(self.circuit.or_(*self.reader.writes))
+        self._useful()
         self.events.append((op, a, b))
 
     def _drawn(self) -> tuple[Any, Any, Any]:
@@ -112,7 +120,8 @@ class Unrolling:
             return TICK, c.unknown(*BOUNDS[TICK][:2]), 0
         codes = self.codes
         if number == opening:
-            codes = tuple(op for op in codes if op not in _NEVER_FIRST)
+            # Where time passes first, it may be more than one idle time holds.
+            codes = tuple(op for op in codes if op not in _NEVER_FIRST or (self.delayed and op == TICK))
         limits = {op: self._bounds(op) for op in codes}
         op: Any = codes[0]
         if len(codes) > 1:
@@ -123,7 +132,7 @@ class Unrolling:
         for code, (low_a, high_a, low_b, high_b) in limits.items():
             within = c.and_(a >= low_a, a <= high_a, b >= low_b, b <= high_b)
             c.require(c.or_(c.not_(op == code), within))
-        if number > opening:
+        if number > 0:
             self._normal(op, a, b)
         return op, a, b
 
@@ -139,8 +148,12 @@ class Unrolling:
             high_b = min(high_b, self.window.pages - 1)
         return low_a, high_a, low_b, high_b
 
+    def _useful(self) -> None:
+        # What changes nothing in the set may still be what keeps an arm from harm.
+        self.circuit.require(self.circuit.or_(*self.reader.writes))
+
     def _normal(self, op: Any, a: Any, b: Any) -> None:
-        c, cells = self.circuit, self.state.cells
+        c = self.circuit
         before, a_before, b_before = self.events[-1]
         c.require(c.not_(c.and_(op == TICK, before == TICK, a_before < BOUNDS[TICK][1])))
         if FADE in self.codes:
@@ -148,7 +161,7 @@ class Unrolling:
                 c.and_(
                     a == r,
                     b == i,
-                    cells[COLUMNS["RELEVANT"] + r * self.window.pages + i] == 1,
+                    self._relevant(r * self.window.pages + i),
                 )
                 for r in range(self.window.requests)
                 for i in range(self.window.pages)
@@ -159,6 +172,11 @@ class Unrolling:
                 ordered = c.or_(a_before < a, c.and_(a_before == a, b_before < b))
                 at_once = [before == code for code in self.codes if code not in (TICK, ACT, FADE)]
                 c.require(c.or_(c.not_(fades), *at_once, c.and_(before == FADE, ordered)))
+
+    def _relevant(self, p: int) -> Truth:
+        return self.circuit.or_(
+            *[state.cells[COLUMNS["RELEVANT"] + p] == 1 for state in self.states.values()]
+        )
 
     def other_than(self, events: Sequence[Event]) -> Truth:
         """Whether the events aren't these."""
@@ -224,3 +242,16 @@ class Unrolling:
     def schedule(self, value: Callable[[Any], int]) -> tuple[Event, ...]:
         """The events of an answer, which ``value`` reads."""
         return tuple((value(op), value(a), value(b)) for op, a, b in self.events)
+
+
+def _wide_enough(window: Window, policies: Sequence[Policy], first: Sequence[int]) -> Window:
+    """The window, with all sessions if a rule looks from one at another (a receiver at its sender, a fork at its copy)."""
+    if window.requests == NR:
+        return window
+    reader = Reader(Circuit(), window)
+    try:
+        for k, policy in enumerate(policies):
+            reader.text(policy.rule)(SymbolicState(reader, first), k)
+    except IndexError:
+        return replace(window, requests=NR)
+    return window
