@@ -103,7 +103,10 @@ def judge_of(recipe: Recipe, target: Target) -> Callable[[Events], Events | None
 def certify(
     case: Mapping[str, Any], policies: Sequence[Policy] = (), *, seconds: float, tell: Tell | None = None
 ) -> Certificate:
-    """Certify a case, in so much time.  Raises as ``read_case`` does, and ``EnvironmentFailure`` (FKV062)."""
+    """Certify a case, in so much time.
+
+    Raises as ``read_case`` does, and ``EnvironmentFailure``: FKV062 without Z3's program, FKV073 where the readers disagree.
+    """
     began = time.monotonic()
     recipe = read_case(case, allowed={policy.name: policy for policy in policies})
     events, text = recipe.schedule.events, text_digest(recipe.policies)
@@ -132,7 +135,9 @@ def certify(
         where = f"{window.requests} x {window.pages} pages"
         found = shortest(here, target, events, judge_of(recipe, target), seconds=left(), tell=say(where))
         events, spurious = found.events, spurious + found.spurious
-        if not found.proved:
+        if found.denied and window == everything:
+            raise _disagreement(case)
+        if not found.proved and not found.denied:
             reason = f"no answer in time about fewer than {len(events)} events in {where}"
             return came_to(False, reason, window, spurious)
     for mask in subsets((1 << len(recipe.policies)) - 1):
@@ -195,16 +200,20 @@ def shorter(case: Mapping[str, Any], recipe: Recipe, events: Events) -> Case:
     other = Recipe(recipe.schedule.with_events(events), recipe.policies, recipe.config)
     made = make_case(other, case["class"]["invariant"], seed=case["found"]["seed"], schedules=0)
     if made is None:
-        raise EnvironmentFailure(
-            code="FKV073",
-            value=str(case["id"]),
-            reason="the machine doesn't see what the solver found",
-            cure="Please report this: it is a fault of fuzzkv.",
-        )
+        raise _disagreement(case)
     kept = {key: case[key] for key in ("label", "title", "references", "twin", "found") if key in case}
     status = case["status"] if case["status"] == "reported" else "candidate"
     replay = str(case["replay"]).replace(str(case["id"]), str(made["id"]))
     return {**made, **kept, "status": status, "replay": replay}
+
+
+def _disagreement(case: Mapping[str, Any]) -> EnvironmentFailure:
+    return EnvironmentFailure(
+        code="FKV073",
+        value=str(case["id"]),
+        reason="the machine doesn't see what the solver found",
+        cure="Please report this: it is a fault of fuzzkv.",
+    )
 
 
 def filed(case: Mapping[str, Any], certificate: Certificate, policies: Sequence[Policy] = ()) -> Case:

@@ -21,13 +21,15 @@ Tell = Callable[[int, bool], None]
 class Shortest:
     """The shortest schedule known; ``proved`` says that the solver found none with fewer events in the space.
 
-    ``spurious`` answers were schedules that don't show the class on the machine; ``questions`` were asked.
+    ``spurious`` answers were schedules that don't show the class on the machine; ``questions`` were asked.  ``denied``: the
+    last answer was one although no smaller set fails under it; then the readers differ, in this window at least.
     """
 
     events: Events
     proved: bool
     spurious: int
     questions: int
+    denied: bool = False
 
 
 def shortest(
@@ -52,7 +54,7 @@ def shortest(
             shorter = None if answer is None or answer is True else judge(answer)
             if shorter is None or len(shorter) >= len(best):
                 if answer is None or space.arms:
-                    return Shortest(best, False, spurious, questions)
+                    return Shortest(best, False, spurious, questions, answer is not None)
                 # A smaller set fails under it as well: from now on those are run beside.
                 spurious += 1
                 space = space.beside(list(range(1, (1 << len(space.policies)) - 1)))

@@ -104,8 +104,7 @@ class Unrolling:
         for mask, state in self.states.items():
             state.cells[COLUMNS["EVENT"]] = len(self.events)
             self.reader.apply(state, self.policies, op, a, b, mask, self.codes)
-        # What changes nothing in the set may still be what keeps an arm from harm.
-        self.circuit.require(self.circuit.or_(*self.reader.writes))
+        self._useful()
         self.events.append((op, a, b))
 
     def _drawn(self) -> tuple[Any, Any, Any]:
@@ -143,6 +142,10 @@ class Unrolling:
         if op in _PAGES:
             high_b = min(high_b, self.window.pages - 1)
         return low_a, high_a, low_b, high_b
+
+    def _useful(self) -> None:
+        # What changes nothing in the set may still be what keeps an arm from harm.
+        self.circuit.require(self.circuit.or_(*self.reader.writes))
 
     def _normal(self, op: Any, a: Any, b: Any) -> None:
         c = self.circuit

@@ -118,7 +118,7 @@ def test_every_case_is_a_path_of_the_relation(case: Case) -> None:
         path = Followed(recipe, window)
         assert path.shows(target_of(case)) is True
         assert FALSE not in path.circuit.always
-        for mask, state in path.states.items():
+        for mask in path.states:
             arm = run_history(recipe.schedule, recipe.policies, mask, recipe.config).outcome
             assert (path.clean(mask) is True) == (not arm.failed)
             assert path.violations(mask, names) == [
