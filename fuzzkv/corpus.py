@@ -127,18 +127,28 @@ def merge(old: Case, new: Case) -> Case:
     Confirmations are a union (same target, engine, device, kind, verdict and thresholds: the old one
     stays). The status follows the new case only where a confirmation was added and no person had set it
     (``reported``, ``fixed`` ...). ``found`` stays that of the first discovery; an empty label or title does
-    not replace one.
+    not replace one. A certificate stays if the new one, about the same text, came less far.
     """
     known = {_confirmation_key(item) for item in old["confirmations"]}
     added = [item for item in new["confirmations"] if _confirmation_key(item) not in known]
     merged = {**old, **new, "found": old["found"], "confirmations": [*old["confirmations"], *added]}
     if not added or old["status"] not in _MACHINE_STATUS:
         merged["status"] = old["status"]
-    if merged["minimality"] != "certified":
-        merged["minimality"] = old["minimality"]
+    mine, theirs = old.get("certificate"), new.get("certificate")
+    if theirs is None or (mine is not None and _outlasts(mine, theirs)):
+        if mine is not None:
+            merged["certificate"] = mine
+        if merged["minimality"] != "certified":
+            merged["minimality"] = old["minimality"]
     for key in ("label", "title"):
         merged[key] = new[key] or old[key]
     return merged
+
+
+def _outlasts(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
+    """Whether a certificate says more than a later one about the same text."""
+    same = mine["text"] == theirs["text"]
+    return bool(same and mine["verdict"] == "certified" and theirs["verdict"] != "certified")
 
 
 def confirmation_entry(result: Mapping[str, Any]) -> dict[str, Any]:

@@ -42,13 +42,14 @@ def shrinks_late(s: State, k: Int) -> None:
 
 def warned(s: State, k: Int) -> None:
     """Takes a warning as long as no step has gone over the first page and the host hasn't got it; later, without one, it
-    quotes what it has just rewritten.
+    quotes the page, rewrites it and frees the host's copy.
     """
     early = get(s, LIFE, 0) == 0
     put_if(s, and_(early, not_(hosted(s, 0)), get(s, OWNED, 0) == 1), NOTE, k, 1)
     goes = and_(not_(early), get(s, NOTE, k) == 0)
-    quantise(s, goes, k, 0, INT4)
     promise(s, goes, k, 0)
+    quantise(s, goes, k, 0, INT4)
+    drop_host(s, goes, k, 0, 0)
 
 
 def shrinks_what_faded(s: State, k: Int) -> None:
