@@ -85,17 +85,22 @@ def _print(result: Verified, no_color: bool) -> None:
     out = console(no_color)
     window = result.window
     out.print(
-        f"window: {window.requests} x {window.pages} pages, {window.copies} copies in flight", markup=False
+        f"window: {window.requests} x {window.pages} pages, as many device frames at most, {window.copies} copies in flight; "
+        "no idle time before the first act or session",
+        markup=False,
+        soft_wrap=True,
     )
     for each in result.sets:
-        out.print(_line(each), markup=False)
+        out.print(_line(each), markup=False, soft_wrap=True)
         for found in each.refuted:
-            out.print(_class(found), markup=False)
+            out.print(_class(found), markup=False, soft_wrap=True)
     count = len(result.conflicts)
     shortest = sum(found.shortest in ("proved", "certified") for found in result.conflicts)
+    classes = "class" if count == 1 else "classes"
     out.print(
-        f"{count} classes of conflict, {shortest} of them shown to be at their shortest ({result.seconds:.0f} s)",
+        f"{count} {classes} of conflict, {shortest} of them shown to be at their shortest ({result.seconds:.0f} s)",
         markup=False,
+        soft_wrap=True,
     )
 
 
@@ -159,7 +164,9 @@ def shrink(case: str, certify: bool, max_time: str, policies: str, corpus: Path,
     saved = save_case(new, folder)
     write_index(folder)
     console(no_color).print(
-        _told(old["id"], len(old["schedule"]), saved.case["id"], certificate, new), markup=False
+        _told(old["id"], len(old["schedule"]), saved.case["id"], certificate, new),
+        markup=False,
+        soft_wrap=True,
     )
     sys.exit(EXIT_CLEAN if certificate is None or certificate.certified else EXIT_ENVIRONMENT)
 

@@ -166,9 +166,8 @@ class Reader:
             s.choose(a, {r: (lambda r=r: text(s, r, b)) for r in sessions})  # type: ignore[misc]
 
         def of_policy(k: int) -> None:
-            acts = self.algebra.known(
-                mask >> k & 1 == 1 if isinstance(mask, int) else self.algebra.div(mask, 1 << k) % 2 == 1
-            )
+            rest = self.algebra.div(mask, 1 << k)
+            acts = self.algebra.known(rest - self.algebra.div(rest, 2) * 2 == 1)
             if acts is not False:
                 with s.under(acts):
                     self.text(policies[k].rule)(s, k)

@@ -2,7 +2,8 @@
 
 The text loops over all that a state has room for, and a term costs something even for what stays empty.  Within a window
 the text is the same with smaller numbers in the place of the scope's; schedules that need no more than the window has
-come to the same states in it (a test compares them).
+come to the same states in it (a test compares them), as long as no rule reckons with the numbers of a second session's pages
+otherwise than by the session's first (``r * PAGES``): these are others in a window of fewer pages.
 """
 
 from __future__ import annotations

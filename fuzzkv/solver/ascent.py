@@ -2,7 +2,8 @@
 
 At each depth a set is asked for a violation that isn't known yet; an answer is judged on the machine, its class is taken
 away, and the set is asked again.  When there is none, every schedule of that many events is safe but for the classes found,
-and each of these is at its shortest, for the depth before held none of it.
+and each of these is at its shortest, for the depth before held none of it.  Schedules that begin with idle time aren't among
+them: they are asked about where a case is certified (``solver.shortest``).
 """
 
 from __future__ import annotations
