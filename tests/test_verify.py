@@ -225,7 +225,7 @@ def test_it_says_what_it_found(command: Callable[..., Result], shallow: Callable
     shallow(3)
     result = command("OFFLOAD,QUANT", "--max-time", "5m")
     assert result.exit_code == 1, result.output
-    assert result.output.startswith("window: 1 x 1 pages, ") and result.output.count("\n") == 6
+    assert result.output.startswith("window: 1 x 1 pages, ") and result.output.count("\n") == 7
     assert "no idle time before the first act or session\n" in result.output
     assert "cross-layer-offload: bounded(3): nothing found; ended by the depth\n" in result.output
     assert (

@@ -5,6 +5,7 @@ Broken stays broken, and any schedule can go on, so "no" for a number of events 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -61,24 +62,31 @@ class Asked:
             delayed=delayed,
             enforce=space.enforce,
         )
+        self.gates = self.clauses = 0
+        self._question: Question | None = None
+        until = time.monotonic() + seconds
         for _ in range(depth):
+            # To unroll takes seconds as well.
+            if time.monotonic() >= until:
+                return
             unrolling.extend()
         wanted = unrolling.new(known) if target is None else unrolling.shows(target)
         clean = [unrolling.clean(mask) for mask in space.arms]
         self._question = Question(unrolling.circuit, wanted, *clean, watched=unrolling.numbers)
         self.gates, self.clauses = len(unrolling.circuit), self._question.clauses
-        self._question.start(seconds)
+        self._question.start(until - time.monotonic())
 
     def answer(self) -> tuple[Event, ...] | bool | None:
         """The schedule, ``False`` if there is none, ``None`` if that wasn't known in time; waits for it."""
-        found = self._question.answer()
+        found = None if self._question is None else self._question.answer()
         return self._unrolling.schedule(found) if isinstance(found, Model) else found
 
     @property
     def running(self) -> bool:
         """Whether it is still being answered."""
-        return self._question.running
+        return self._question is not None and self._question.running
 
     def cancel(self) -> None:
         """Ask no more."""
-        self._question.cancel()
+        if self._question is not None:
+            self._question.cancel()

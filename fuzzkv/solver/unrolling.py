@@ -5,7 +5,7 @@ Only schedules in normal form are unrolled; every other one has a shorter one, o
 - every event changes something in some arm (or it could be left out), but for what only reports;
 - no idle time follows another, unless one alone would be longer than there is;
 - a page that fades does so at once after the step (or the arrival) before it, and pages that fade together do so in
-  order: nothing but a step looks at that; only where no rule of the set looks at it either;
+  order: nothing but a step looks at that; only where no rule of the set looks at it either, or opens a page;
 - time doesn't pass before anything else has happened: schedules in which it does are ``delayed``, and asked apart.
 """
 
@@ -84,13 +84,13 @@ class Unrolling:
         self.circuit = Circuit()
         first = first_state(config, policies, enforce=enforce)
         self.window = _wide_enough(window, policies, first)
-        looked, _ = columns_of([policy.rule for policy in policies if not policy.free], apart=_TELLS)
+        looked, written = columns_of([policy.rule for policy in policies if not policy.free], apart=_TELLS)
         # What a rule looks at isn't only a report.
         self.reader = Reader(self.circuit, self.window, [name for name in _REPORTS if name not in looked])
         self.full = (1 << len(policies)) - 1
         self.states = {mask: SymbolicState(self.reader, first) for mask in (self.full, *arms)}
         self.events: list[tuple[Any, Any, Any]] = []
-        self._fades_apart = "RELEVANT" not in looked
+        self._fades_apart = "RELEVANT" not in looked | written
 
     @property
     def state(self) -> SymbolicState:

@@ -39,7 +39,7 @@ SETS: dict[str, tuple[tuple[Policy, ...], tuple[int, int], int, int, bool, tuple
     "triple": (TRIPLE, (1, 4), 1500, 8, False, (), 0),
     "triple, enforced, with arms": (TRIPLE, (1, 6), 1000, 7, True, (3, 5), 1),
     "pair, two sessions": (PAIR, (2, 3), 1500, 7, False, (), 0),
-    "pair, whole": (PAIR, (2, 8), 300, 5, False, (1,), 0),
+    "pair, whole": (PAIR, (2, 8), 300, 4, False, (1,), 0),
     "mutants": (BREAKING, (1, 4), 2500, 7, False, (), 1000),
     "mutants, enforced": (BREAKING, (1, 6), 2500, 6, True, (), 1000),
     "mutants that take back": (TAKING_BACK, (1, 4), 1200, 6, False, (), 1),

@@ -9,6 +9,7 @@ import pytest
 
 from fuzzkv.casebook import Recipe
 from fuzzkv.certify import judge_of
+from fuzzkv.contract.apply import apply_tick
 from fuzzkv.contract.layout import COLUMNS
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import (
@@ -25,6 +26,7 @@ from fuzzkv.contract.schedule import (
 from fuzzkv.errors import EnvironmentFailure
 from fuzzkv.exhaust import exhaust
 from fuzzkv.machine.circuit import Circuit
+from fuzzkv.machine.columns import columns_of
 from fuzzkv.machine.plans import enabled
 from fuzzkv.machine.scope import Scope
 from fuzzkv.machine.window import Window
@@ -36,7 +38,7 @@ from fuzzkv.solver.sat import Question
 from fuzzkv.solver.shortest import Shortest, absent, shortest
 from fuzzkv.solver.unrolling import Target, Unrolling
 from fuzzkv.verify import Verification
-from tests.field import design_s5, vllm_45357, vllm_48412
+from tests.field import design_s5, vllm_45357, vllm_48412, vllm_53505
 from tests.mutants import MUTANTS
 from tests.solver.tiny import LATE_ONE, OF_FADED, PROMISES, SAFE, SHRINKS, STORES, WARNED
 
@@ -88,7 +90,7 @@ SPACES: dict[str, tuple[tuple[Policy, ...], int, int, Scope]] = {
     # Policies, pages, events, the same for the exhaustive search.
     "three": ((PROMISES, STORES, SHRINKS), 1, 4, SCOPE),
     "who looks at what faded": ((PROMISES, OF_FADED), 1, 5, SCOPE),
-    "mutants": ((MUTANT["I2"], MUTANT["I4"]), 2, 4, Scope(pages=2, requests=1, steps=2, tick_sizes=(8,))),
+    "mutants": ((MUTANT["I2"], MUTANT["I4"]), 1, 4, SCOPE),
 }
 
 
@@ -311,6 +313,26 @@ def test_a_window_of_one_session_is_widened_where_a_rule_looks_at_the_other() ->
     for policies, requests in ((vllm_48412.REPORT.policies, 1), (vllm_45357.REPORT.policies, 2)):
         space = space_of(policies)
         assert Unrolling(policies, SMALL, space.window, space.codes).window.requests == requests
+
+
+def test_a_question_has_no_longer_to_be_put_than_to_be_answered() -> None:
+    asked = Asked(space_of(vllm_48412.REPORT.policies), 4, target=LAYOUT, seconds=0)
+    assert not asked.running and asked.answer() is None
+    asked.cancel()
+
+
+def test_pages_fade_at_once_only_where_no_act_looks_at_it_or_opens_one() -> None:
+    def apart(*policies: Policy) -> bool:
+        space = space_of(policies)
+        return Unrolling(policies, SMALL, space.window, space.codes)._fades_apart
+
+    assert apart(PROMISES, SHRINKS) and apart(*vllm_48412.REPORT.policies)
+    assert not apart(PROMISES, OF_FADED)
+    # Drafts open pages, and whoever forks a session copies what has faded.
+    drafts = next(policy for policy in vllm_53505.REPORT.policies if policy.name == "page-drafts")
+    assert not apart(drafts)
+    # While time passes nobody looks at it, nor opens a page.
+    assert all("RELEVANT" not in columns for columns in columns_of([apply_tick]))
 
 
 def test_a_report_that_a_rule_looks_at_is_kept() -> None:
