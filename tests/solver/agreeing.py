@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fuzzkv.contract.identity import OWN_TEXT, T_TEXT
-from fuzzkv.contract.layout import COLUMNS, NP, NR, PAGES, SIZE, SIZES
+from fuzzkv.contract.layout import COLUMNS, NP, NR, PAGES, SIZES
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import ACT, ARRIVE, GROW, QUEUE, STEP, TICK, Config, Event
 from fuzzkv.machine.plans import enabled
@@ -128,10 +128,7 @@ def agree(
                 op, a, b = schedule[number]
                 state[COLUMNS["EVENT"]] = number
                 apply(state, op, a, b, mask)
-            whole = last[mask] = np.fromiter(
-                (x for s in states for x in s), dtype=np.int64, count=count * SIZE
-            )
-            whole.shape = (count, SIZE)
+            whole = last[mask] = np.array(states, dtype=np.int64)
             # A session that outgrows the window doesn't fit it any more.
             fits &= (whole[:, COLUMNS["R_N"] : COLUMNS["R_N"] + NR] <= window.pages).all(axis=1)
         for mask, whole in last.items():

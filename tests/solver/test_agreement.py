@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from fuzzkv.casebook import Recipe, read_case
-from fuzzkv.certify import target_of, used, whole
+from fuzzkv.certify import judge_of, target_of, used, whole
 from fuzzkv.contract.layout import PAGES
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import Config
-from fuzzkv.corpus import Case, load_corpus
+from fuzzkv.corpus import Case, load_case, load_corpus
 from fuzzkv.machine.circuit import FALSE
 from fuzzkv.machine.history import run_history
 from fuzzkv.machine.outcome import ending
@@ -19,6 +19,7 @@ from fuzzkv.machine.plans import enabled
 from fuzzkv.machine.window import Window
 from fuzzkv.oracles.verdict import subsets
 from fuzzkv.policies.registry import resolve
+from fuzzkv.solver.asking import Asked, Space
 from fuzzkv.solver.unrolling import Unrolling
 from tests.field import design_s5, sglang_27631, vllm_44250, vllm_45357, vllm_53505
 from tests.field.reports import REPORTS
@@ -39,7 +40,7 @@ SETS: dict[str, tuple[tuple[Policy, ...], tuple[int, int], int, int, bool, tuple
     "triple": (TRIPLE, (1, 4), 1500, 8, False, (), 0),
     "triple, enforced, with arms": (TRIPLE, (1, 6), 1000, 7, True, (3, 5), 1),
     "pair, two sessions": (PAIR, (2, 3), 1500, 7, False, (), 0),
-    "pair, whole": (PAIR, (2, 8), 300, 4, False, (1,), 0),
+    "pair, whole": (PAIR, (2, 8), 200, 3, False, (1,), 0),
     "mutants": (BREAKING, (1, 4), 2500, 7, False, (), 1000),
     "mutants, enforced": (BREAKING, (1, 6), 2500, 6, True, (), 1000),
     "mutants that take back": (TAKING_BACK, (1, 4), 1200, 6, False, (), 1),
@@ -126,3 +127,21 @@ def test_every_case_is_a_path_of_the_relation(case: Case) -> None:
                 (v.invariant, v.count, v.actor, v.primitive, v.page, v.stamp, v.event) for v in arm.violations
             ]
         assert len(path.events) == len(events)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ident", ["fkv-45d424f910e5", "fkv-be1329ddcf7c", "fkv-6f8595e70666"])
+def test_a_class_of_the_corpus_is_found_in_as_many_events(ident: str) -> None:
+    case = load_case(CORPUS / f"{ident}.json")
+    recipe, target = read_case(case, allowed=FIELD), target_of(case)
+    space = Space(
+        policies=recipe.policies,
+        config=recipe.config,
+        window=used(recipe),
+        codes=enabled(recipe.policies),
+        arms=tuple(subsets((1 << len(recipe.policies)) - 1)),
+    )
+    length = len(recipe.schedule.events)
+    found = Asked(space, length, target=target, seconds=120).answer()
+    assert isinstance(found, tuple) and judge_of(recipe, target)(found) == found
+    assert Asked(space, length - 1, target=target, seconds=120).answer() is False

@@ -90,7 +90,6 @@ SPACES: dict[str, tuple[tuple[Policy, ...], int, int, Scope]] = {
     # Policies, pages, events, the same for the exhaustive search.
     "three": ((PROMISES, STORES, SHRINKS), 1, 4, SCOPE),
     "who looks at what faded": ((PROMISES, OF_FADED), 1, 5, SCOPE),
-    "mutants": ((MUTANT["I2"], MUTANT["I4"]), 1, 4, SCOPE),
 }
 
 
