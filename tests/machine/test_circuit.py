@@ -94,7 +94,7 @@ def test_an_unknown_number_has_its_bounds(low: int, high: int) -> None:
 
 def number_of(circuit: Circuit, bit: int) -> Word:
     """A free bit as a number."""
-    return Word(circuit, (bit, FALSE))
+    return Word(circuit, (bit, FALSE), 0, 1)
 
 
 def test_what_is_known_stays_a_number() -> None:

@@ -32,8 +32,9 @@ _WIDE = ("QUOTE", "MARK", "DUE")
 
 @dataclass(frozen=True)
 class Agreement:
-    """What a comparison came to: events that were run in both, the cells in which the readers differ (column, place,
-    event), how many schedules broke something and in how many the contract refused something or nothing fitted any more.
+    """What a comparison came to: ``events`` that were run in both (each arm counts), the cells in which the readers differ
+    (column, place, number of the event), how many schedules ``broke`` something in the set (with the contract: were refused
+    something), and how many were ``outgrown``: a session came to have more pages than the window.
     """
 
     events: int
