@@ -91,15 +91,11 @@ class Unrolling:
         self.full = (1 << len(policies)) - 1
         self.states = {mask: SymbolicState(self.reader, first) for mask in (self.full, *arms)}
         self.events: list[tuple[Any, Any, Any]] = []
-<<<<<<< HEAD
         for policy in policies:
             if policy.free:
                 self.reader.read_as(policy.rule, envelope(policy, self.reader, self.circuit))
         free = any(policy.free for policy in policies)
         self._fades_apart = "RELEVANT" not in looked | written and not free
-=======
-        self._fades_apart = "RELEVANT" not in looked | written
->>>>>>> stests
 
     @property
     def state(self) -> SymbolicState:
