@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -186,7 +187,9 @@ def solve(subject: Subject, cap: float, hear: Callable[[str], None]) -> dict[str
 
 
 def search(subject: Subject, which: str, cap: float, hear: Callable[[str], None]) -> dict[str, Any]:
-    """The same by the explicit-state search, which goes through all states of a depth before the next."""
+    """The same by the explicit-state search, which goes through all states of a depth before the next; until the class is
+    found (looked at once a second), the depth is reached, or the time or the memory is over.
+    """
     rows: dict[int, dict[str, Any]] = {}
     found: dict[int, float] = {}
 
@@ -196,14 +199,21 @@ def search(subject: Subject, which: str, cap: float, hear: Callable[[str], None]
         rows.setdefault(now.depth, {"depth": now.depth, "so_far_s": seconds, "states": now.states})
         for witness in now.witnesses:
             if (witness.invariant, witness.actor, witness.primitive) == subject.target and not found:
-                found[len(witness.events) if subject.shown(witness.events) else SPURIOUS] = seconds
+                length = len(witness.events) if subject.shown(witness.events) else SPURIOUS
+                found[length] = seconds
+                rows.setdefault(length, {"depth": length, "so_far_s": seconds, "states": now.states})
+                # The way to end a search: it keeps what it has.
+                raise KeyboardInterrupt
 
     sizes = subject.sizes(which)
     explorer = Explorer(
         subject.policies, subject.machine, subject.scope(sizes), memory=MEMORY, enforce=subject.enforce
     )
     done = explorer.explore(FULL, safe=range(FULL), depth=subject.depth, seconds=cap, tell=tell)
-    tell(done)
+    with suppress(KeyboardInterrupt):
+        tell(done)
+    if done.ending == "interrupted" and not found:
+        raise KeyboardInterrupt
     return {
         "sizes": sizes,
         "depths": [row for depth, row in rows.items() if depth],
