@@ -20,7 +20,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help hunt test venv lint bench bench-discovery clean
+.PHONY: help hunt test venv lint bench bench-discovery bench-solver clean
 
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.fuzzkv-$(ENGINE)
@@ -37,6 +37,7 @@ help:
 	@echo "make lint    ruff, mypy --strict and the layering check"
 	@echo "make bench   measure the model"
 	@echo "make bench-discovery   planted conflicts, against three peers (about half an hour)"
+	@echo "make bench-solver      the solver against the explicit-state search (about ten minutes)"
 	@echo "make clean   remove the environment and caches"
 	@echo "ENGINE=none make test   does without a real engine (a small install)"
 
@@ -60,6 +61,10 @@ bench: $(STAMP)
 bench-discovery: $(STAMP)
 	$(PIP) install --quiet 'atheris>=2.3'
 	$(BIN)/python -m bench.discovery $(BENCH_FLAGS)
+
+# BENCH_FLAGS=--quick: small scopes, a minute.
+bench-solver: $(STAMP)
+	$(BIN)/python -m bench.solver --json bench/results/solver.json $(BENCH_FLAGS)
 
 venv: $(STAMP)
 
