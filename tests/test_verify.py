@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +44,10 @@ def shallow(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Bound the depth, so that nothing here depends on time."""
 
     def bound(depth: int) -> None:
-        monkeypatch.setattr(way, "Ascent", partial(Ascent, deepest=depth, workers=1))
+        def ascent(*given: Any, **named: Any) -> Ascent:
+            return Ascent(*given, **{**named, "deepest": depth, "workers": 1})
+
+        monkeypatch.setattr(way, "Ascent", ascent)
 
     return bound
 
@@ -168,9 +170,10 @@ def test_faults_are_asked_for() -> None:
     assert {FAIL, LATE, FINISH} <= set(verification(faults=True).codes)
 
 
-def test_ordinary_python_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"FKV038.*Squeezes"):
-        verification((Squeezes.as_policy(), POLICIES[1]))
+def test_ordinary_python_is_known_by_its_manifest(shallow: Callable[[int], None]) -> None:
+    shallow(2)
+    result = verification((Squeezes.as_policy(),)).run(60)
+    assert [(each.policies, each.refuted) for each in result.sets] == [(("Squeezes",), ())]
 
 
 def test_a_machine_that_denies_is_an_error(

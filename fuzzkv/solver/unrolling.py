@@ -248,10 +248,12 @@ def _wide_enough(window: Window, policies: Sequence[Policy], first: Sequence[int
     """The window, with all sessions if a rule looks from one at another (a receiver at its sender, a fork at its copy)."""
     if window.requests == NR:
         return window
-    reader = Reader(Circuit(), window)
+    circuit = Circuit()
+    reader = Reader(circuit, window)
     try:
         for k, policy in enumerate(policies):
-            reader.text(policy.rule)(SymbolicState(reader, first), k)
+            act = envelope(policy, reader, circuit) if policy.free else reader.text(policy.rule)
+            act(SymbolicState(reader, first), k)
     except IndexError:
         return replace(window, requests=NR)
     return window
