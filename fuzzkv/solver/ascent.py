@@ -149,10 +149,9 @@ class Ascent:
 
     def _look(self, climb: Climb, events: Events) -> None:
         judged = self._judge(climb.mask, events)
-        for target in judged.shown:
-            if target not in climb.known:
-                climb.found[target] = events
-        if judged.shown:
+        new = [target for target in judged.shown if target not in climb.known]
+        climb.found.update(dict.fromkeys(new, events))
+        if new:
             return
         climb.spurious += 1
         excused = not set(judged.failing) <= set(climb.space.arms)
