@@ -24,6 +24,7 @@ from fuzzkv.contract.schedule import (
     FAIL,
     FINISH,
     LATE,
+    OF_SESSION,
     QUEUE,
     STEP,
     TICK,
@@ -32,7 +33,6 @@ from fuzzkv.contract.schedule import (
 )
 from fuzzkv.edits import leaps
 from fuzzkv.machine.engine import BulkEngine
-from fuzzkv.machine.plans import OF_SESSION
 from fuzzkv.oracles.verdict import Finding, Kind, findings, subsets
 from fuzzkv.strategies.schedules import LONGEST, as_choices, codes, schedules
 

@@ -3,8 +3,8 @@
 Without the contract every set of the policies is searched event by event (``solver.ascent``), in a window of the machine;
 what the solver finds counts only once the machine has run it, with every smaller set beside it.  Classes that the corpus
 has for these very policies are looked up first: they run on the machine as well, and where a certificate is on file for
-this text of the contract, their length is the shortest there is.  With the contract enforced the standing facts are proved
-(``solver.induction``) for schedules of any length.
+this text of the contract, their length is the shortest there is.  (With the contract enforced the command asks
+``solver.induction`` instead, which proves.)
 """
 
 from __future__ import annotations

@@ -39,6 +39,8 @@ waits; the next session in slot ``a`` has the shared text ``b``; session ``a`` g
 drafts are accepted; its user takes the text back from page ``b`` on; it is set aside and waits again; new weights are
 published; sleep of depth ``a`` is asked for; pressure takes ``a`` device and ``b`` host frames away.
 """
+OF_SESSION = frozenset({ARRIVE, STEP, FADE, FINISH, QUEUE, TEXT, GROW, VERIFY, ABORT, PAUSE})
+"""Codes of the events whose ``a`` is a session."""
 EXTRA: tuple[str, ...] = OPS[8:]
 """Names that a policy's ``workload`` may have."""
 BOUNDS: tuple[tuple[int, int, int, int], ...] = (

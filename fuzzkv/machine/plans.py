@@ -16,30 +16,24 @@ import numpy as np
 
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import (
-    ABORT,
     ACT,
     ARRIVE,
     BOUNDS,
     EXTRA,
     FADE,
-    FINISH,
     GROW,
+    OF_SESSION,
     OPS,
-    PAUSE,
     PRESSURE,
     QUEUE,
     STEP,
-    TEXT,
     TICK,
-    VERIFY,
     Event,
 )
 from fuzzkv.errors import UsageError, did_you_mean
 from fuzzkv.machine import drawing
 
 _WEIGHTS = {TICK: 2, ARRIVE: 2, STEP: 8, ACT: 12, FADE: 2, QUEUE: 2, GROW: 4}
-OF_SESSION = frozenset({ARRIVE, STEP, FADE, FINISH, QUEUE, TEXT, GROW, VERIFY, ABORT, PAUSE})
-"""Events whose ``a`` is a session."""
 PRESSURES = 4
 """Levels of pressure: none, a tight device pool, a tight host pool, both."""
 

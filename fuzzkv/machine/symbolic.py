@@ -23,19 +23,10 @@ from fuzzkv.contract import vocabulary
 from fuzzkv.contract.layout import COLUMNS, SIZE
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import (
-    ABORT,
     ACT,
-    ARRIVE,
     BOUNDS,
-    FADE,
-    FINISH,
-    GROW,
+    OF_SESSION,
     OPS,
-    PAUSE,
-    QUEUE,
-    STEP,
-    TEXT,
-    VERIFY,
     Config,
     Schedule,
 )
@@ -48,8 +39,6 @@ Number = Any
 """A Python int or an integer term."""
 Truth = Any
 """A Python bool or a Boolean term."""
-
-_OF_SESSION = (ARRIVE, STEP, FADE, FINISH, QUEUE, TEXT, GROW, VERIFY, ABORT, PAUSE)
 
 
 class Reader:
@@ -181,7 +170,7 @@ class Reader:
                 s.choose(a, {k: (lambda k=k: of_policy(k)) for k in range(len(policies))})  # type: ignore[misc]
                 return
             text = self.text(getattr(table, f"apply_{OPS[code]}"))
-            if code in _OF_SESSION:
+            if code in OF_SESSION:
                 of_session(text)
             else:
                 text(s, a, b)

@@ -29,10 +29,10 @@ from fuzzkv.contract.schedule import (
     FINISH,
     GROW,
     LATE,
+    OF_SESSION,
     PAUSE,
     QUEUE,
     STEP,
-    TEXT,
     TICK,
     VERIFY,
     Config,
@@ -50,7 +50,6 @@ Target = tuple[str, str | None, str]
 """What is looked for: an invariant, who breaks it first (``None``: nobody) and with which primitive."""
 
 _REPORTS = ("STEPS", "LAT_MAX", "LAT_SUM", "FREED", "REMOTE", "DEMAND", "GOAL", "REFUSED", "ACTED", "TOUCHED")
-_SESSIONS = (ARRIVE, STEP, FADE, FINISH, QUEUE, TEXT, GROW, VERIFY, ABORT, PAUSE)
 _PAGES = (STEP, FADE, ABORT)
 _OPENS = (ARRIVE, QUEUE)
 _NEVER_FIRST = (TICK, STEP, FADE, FINISH, GROW, VERIFY, ABORT, PAUSE, FAIL, LATE)
@@ -140,7 +139,7 @@ class Unrolling:
         low_a, high_a, low_b, high_b = BOUNDS[op]
         if op == ACT:
             high_a = len(self.policies) - 1
-        if op in _SESSIONS:
+        if op in OF_SESSION:
             high_a = min(high_a, self.window.requests - 1)
         if op in _OPENS:
             high_b = min(high_b, self.window.pages)
