@@ -1,0 +1,1 @@
+"""A live engine as the target of a hunt."""
