@@ -39,8 +39,8 @@ REPORT_MAY = frozenset({"events", "canonical", "corpus", "files", "contract"})
 
 LIBRARIES: dict[str, tuple[str, ...]] = {
     "z3": ("solver", "machine.terms"),
-    "torch": ("replay",),
-    "vllm": ("replay",),
+    "torch": ("replay", "live"),
+    "vllm": ("replay", "live"),
     "transformers": ("replay",),
     "gguf": ("replay",),
     "safetensors": ("replay",),
