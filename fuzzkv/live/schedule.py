@@ -37,7 +37,7 @@ WIDEST: Final = BLOCKS * 4 + len(RESIDUES) - 1
 """The largest size code."""
 POOL: Final = (4, 1024)
 """Least and most device blocks of a schedule."""
-CHUNK: Final = (BLOCK, 8192)
+CHUNK: Final = (8, 8192)
 """Least and largest token budget of a step."""
 ADAPTERS: Final = 3
 """Adapters that a schedule may name besides none."""
