@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from fuzzkv.live.schedule import LiveSchedule
 
 Row = tuple[int | str, ...]
-"""A page event: its name first, then its step, then numbers (request, page, where it has them; else -1)."""
+"""A page event: its name, then numbers (``fuzzkv.live.journal`` lists them)."""
 
 
 @dataclass(frozen=True)
