@@ -65,7 +65,7 @@ class Arm:
     @property
     def idle(self) -> tuple[str, ...]:
         """Policies that nothing shows to have acted."""
-        return tuple(p.name for p in self.policies if not p.acted(self.history.counters))
+        return tuple(p.name for p in self.policies if not p.acted(self.history.acts))
 
     def kind_of(self, violation: LiveViolation) -> LiveKind:
         """The kind of one of its violations."""

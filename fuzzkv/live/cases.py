@@ -48,7 +48,7 @@ def make_live_case(
     """The case of a shrunk schedule: ``arms`` are those of all subsets, the whole set last; ``engine`` is name and version."""
     whole = arms[-1]
     violation = next(v for v in whole.violations if whole.kind_of(v) == kind)
-    counters = whole.history.counters
+    acts = whole.history.acts
     given = schedule.as_json()
     passing = sum(not arm.failed for arm in arms[:-1])
     case: dict[str, Any] = {
@@ -87,8 +87,7 @@ def make_live_case(
             for arm in arms
         ],
         "exercised": {
-            p.name: {name: counters[name] for name in p.exercised if counters.get(name)}
-            for p in whole.policies
+            p.name: {name: acts[name] for name in p.exercised if acts.get(name)} for p in whole.policies
         },
         "minimality": "1-minimal" if minimal else "not-minimal",
         "found": {"seed": seed, "fuzzkv": __version__, "schedules": schedules},

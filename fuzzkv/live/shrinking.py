@@ -7,19 +7,24 @@ candidate, and shrinking begins again.  So few engines are asked, and the result
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from fuzzkv.live.arms import Arm, Arms, LiveKind
 from fuzzkv.live.policies import LivePolicy
-from fuzzkv.live.schedule import ARRIVE, BOUNDS, FORK, HOLD, NEXT, OPS, STEP, Event, LiveSchedule
+from fuzzkv.live.schedule import ARRIVE, BOUNDS, FORK, OPS, STEP, Event, LiveSchedule
 from fuzzkv.live.strategy import CHUNKS, POOLS
 
 TRIES: Final = 600
 """Most candidates of one shrink: an engine runs a few a second."""
 RESTARTS: Final = 3
-_PAIRS: Final = 24
+TIGHT: Final = (POOLS[-1], 12, 16, 22)
+STRANGER: Final = 4
+"""A prompt that shares nothing with the first four."""
+BLOCK_CODE: Final = 4
+"""What one block more adds to a size code."""
+_PAIRS: Final = 14
 
 
 def cost(schedule: LiveSchedule) -> tuple[int, int, int, int, int, tuple[Event, ...]]:
@@ -30,75 +35,158 @@ def cost(schedule: LiveSchedule) -> tuple[int, int, int, int, int, tuple[Event, 
     return schedule.requests, len(schedule.events), kinds, tight, numbers, schedule.events
 
 
+Test = Callable[[LiveSchedule], bool]
+"""Whether a candidate is simpler and still shows it."""
+
+
 @dataclass(frozen=True)
 class Pass:
-    """One way to make a schedule simpler: proposes candidates, in the order in which they are worth trying."""
+    """One way to make a schedule simpler.  ``run`` goes over it once and keeps what the test takes, without starting
+    again: every test costs a run of an engine.
+    """
 
     name: str
-    candidates: Callable[[LiveSchedule], Iterator[LiveSchedule]]
+    run: Callable[[LiveSchedule, Test], LiveSchedule]
 
 
-def _cut(schedule: LiveSchedule) -> Iterator[LiveSchedule]:
-    events = schedule.events
-    size = len(events) // 2
-    while size >= 1:
-        for start in range(len(events) - size, -1, -size):
-            yield schedule.with_events(events[:start] + events[start + size :])
-        size //= 2
-    for at in range(len(events) - 1, -1, -1):
-        yield schedule.with_events(events[:at] + events[at + 1 :])
-
-
-def _cut_two(schedule: LiveSchedule) -> Iterator[LiveSchedule]:
-    events = schedule.events
-    if len(events) <= _PAIRS:
-        for i in range(len(events)):
-            for j in range(i + 1, len(events)):
-                yield schedule.with_events(events[:i] + events[i + 1 : j] + events[j + 1 :])
-
-
-def _fewer_requests(schedule: LiveSchedule) -> Iterator[LiveSchedule]:
-    opens = [at for at, event in enumerate(schedule.events) if event[0] in (ARRIVE, FORK)]
-    for keep in range(1, len(opens)):
-        # The last ones matter most: what breaks, breaks late.
+def _requests(schedule: LiveSchedule, test: Test) -> LiveSchedule:
+    """Leave out requests: all but the last one or two, then each alone."""
+    for keep in (1, 2):
+        opens = _opens(schedule)
         gone = set(opens[:-keep])
-        yield schedule.with_events([event for at, event in enumerate(schedule.events) if at not in gone])
+        if gone and test(candidate := _without(schedule, gone)):
+            return candidate
+    for at in _opens(schedule):
+        if at < len(schedule.events) and test(candidate := _without(schedule, {at})):
+            return _requests(candidate, test)
+    return schedule
 
 
-def _merge_steps(schedule: LiveSchedule) -> Iterator[LiveSchedule]:
-    events = schedule.events
-    for at in range(len(events) - 1):
-        one, two = events[at], events[at + 1]
-        if one[0] == STEP == two[0] and one[1] + two[1] <= BOUNDS[STEP][0][1]:
-            yield schedule.with_events((*events[:at], (STEP, one[1] + two[1], 0, 0), *events[at + 2 :]))
+def _smaller_pool(schedule: LiveSchedule, test: Test) -> LiveSchedule:
+    """Leave out requests that only fill the pool, and make it smaller instead."""
+    for pool in TIGHT:
+        if pool >= schedule.pool:
+            continue
+        small, opens = replace(schedule, pool=pool), _opens(schedule)
+        runs = [set(opens[:-keep]) for keep in (1, 2, 3) if len(opens) > keep]
+        for gone in [*runs, *({at} for at in opens)]:
+            if test(candidate := _without(small, gone)):
+                return candidate
+    return schedule
 
 
-def _simpler_events(schedule: LiveSchedule) -> Iterator[LiveSchedule]:
+def _other_request(schedule: LiveSchedule, test: Test) -> LiveSchedule:
+    """Leave out a request and let another one do its work: with another prompt, longer, or running on."""
+    opens = _opens(schedule)
+    for gone in opens if 2 < len(opens) <= 5 else ():
+        for at in opens:
+            op, a, b, c = schedule.events[at]
+            others: tuple[Event, ...] = (
+                (ARRIVE, STRANGER, b, c),
+                (ARRIVE, STRANGER, 2 * BLOCK_CODE, c),
+                (op, a, min(b + 2 * BLOCK_CODE, BOUNDS[op][1][1]), c),
+                (op, a, b, BOUNDS[op][2][1]),
+            )
+            for other in others:
+                if at != gone and test(candidate := _without(_with(schedule, at, other), {gone})):
+                    return candidate
+    return schedule
+
+
+def _two_requests(schedule: LiveSchedule, test: Test) -> LiveSchedule:
+    """Leave out two requests at once: one may matter only to the other, as a fork's parent."""
+    opens = _opens(schedule)
+    if 2 < len(opens) <= _PAIRS:
+        for i, one in enumerate(opens):
+            for other in opens[i + 1 :]:
+                if test(candidate := _without(schedule, {one, other})):
+                    return candidate
+    return schedule
+
+
+def _cut(schedule: LiveSchedule, test: Test) -> LiveSchedule:
+    """Cut runs of events, long ones first, from the end."""
+    size = max(1, len(schedule.events) // 2)
+    while True:
+        at = len(schedule.events) - size
+        while at >= 0:
+            if test(candidate := _without(schedule, set(range(at, at + size)))):
+                schedule = candidate
+            at = min(at, len(schedule.events)) - size
+        if size == 1:
+            return schedule
+        size //= 2
+
+
+def _cut_two(schedule: LiveSchedule, test: Test) -> LiveSchedule:
+    """Leave out two events at once: hold and complete, say."""
+    for i in range(min(len(schedule.events), _PAIRS)):
+        for j in range(i + 1, min(len(schedule.events), _PAIRS)):
+            if test(candidate := _without(schedule, {i, j})):
+                return candidate
+    return schedule
+
+
+def _merge_steps(schedule: LiveSchedule, test: Test) -> LiveSchedule:
+    """Two runs of steps become one."""
+    at = 0
+    while at < len(schedule.events) - 1:
+        one, two = schedule.events[at], schedule.events[at + 1]
+        steps = min(one[1] + two[1], BOUNDS[STEP][0][1])
+        if one[0] == STEP == two[0] and test(
+            candidate := _with(_without(schedule, {at + 1}), at, (STEP, steps, 0, 0))
+        ):
+            schedule = candidate
+        else:
+            at += 1
+    return schedule
+
+
+def _simpler_events(schedule: LiveSchedule, test: Test) -> LiveSchedule:
+    """A fork becomes an arrival, anything else a step."""
     for at, (op, a, b, c) in enumerate(schedule.events):
-        if op == FORK:
-            yield _with(schedule, at, (ARRIVE, a, b, c))
-        elif op in (HOLD, NEXT):
-            yield _with(schedule, at, (STEP, 1, 0, 0))
+        other: Event = (ARRIVE, a, b, c) if op == FORK else (STEP, 1, 0, 0)
+        if op != STEP and test(candidate := _with(schedule, at, other)):
+            schedule = candidate
+    return schedule
 
 
-def _calmer(schedule: LiveSchedule) -> Iterator[LiveSchedule]:
+def _calmer(schedule: LiveSchedule, test: Test) -> LiveSchedule:
+    """A roomier pool, larger steps."""
     for pool in POOLS:
-        if pool > schedule.pool:
-            yield replace(schedule, pool=pool)
+        if pool > schedule.pool and test(candidate := replace(schedule, pool=pool)):
+            schedule = candidate
+            break
     for chunk in CHUNKS:
-        if chunk > schedule.chunk:
-            yield replace(schedule, chunk=chunk)
+        if chunk > schedule.chunk and test(candidate := replace(schedule, chunk=chunk)):
+            schedule = candidate
+            break
+    return schedule
 
 
-def _smaller_numbers(schedule: LiveSchedule) -> Iterator[LiveSchedule]:
+def _smaller_numbers(schedule: LiveSchedule, test: Test) -> LiveSchedule:
+    """Each number as small as can be: the least, else by halves."""
     for at, (op, *numbers) in enumerate(schedule.events):
-        for place, value in enumerate(numbers):
-            low = BOUNDS[op][place][0]
-            for lower in sorted({low, (low + value) // 2, value - 4, value - 1}):
-                if low <= lower < value:
-                    fewer = [*numbers]
-                    fewer[place] = lower
-                    yield _with(schedule, at, (op, fewer[0], fewer[1], fewer[2]))
+        for place in range(3):
+            low, high = BOUNDS[op][place][0], numbers[place]
+            tried = low
+            while low <= tried < high:
+                fewer = [*numbers]
+                fewer[place] = tried
+                if test(candidate := _with(schedule, at, (op, fewer[0], fewer[1], fewer[2]))):
+                    schedule, numbers, high = candidate, fewer, tried
+                else:
+                    low = tried + 1
+                tried = (low + high) // 2
+    return schedule
+
+
+def _opens(schedule: LiveSchedule) -> list[int]:
+    return [at for at, event in enumerate(schedule.events) if event[0] in (ARRIVE, FORK)]
+
+
+def _without(schedule: LiveSchedule, gone: set[int]) -> LiveSchedule:
+    return schedule.with_events([event for at, event in enumerate(schedule.events) if at not in gone])
 
 
 def _with(schedule: LiveSchedule, at: int, event: Event) -> LiveSchedule:
@@ -106,11 +194,14 @@ def _with(schedule: LiveSchedule, at: int, event: Event) -> LiveSchedule:
 
 
 PASSES: Final[tuple[Pass, ...]] = (
-    Pass("fewer requests", _fewer_requests),
+    Pass("fewer requests", _requests),
+    Pass("smaller pool", _smaller_pool),
     Pass("runs of events", _cut),
+    Pass("two requests", _two_requests),
+    Pass("another request", _other_request),
+    Pass("roomier machine", _calmer),
     Pass("steps together", _merge_steps),
     Pass("simpler events", _simpler_events),
-    Pass("roomier machine", _calmer),
     Pass("smaller numbers", _smaller_numbers),
     Pass("two events", _cut_two),
 )
@@ -165,16 +256,19 @@ class LiveShrinker:
         return best
 
     def _apply(self, pass_: Pass, best: LiveSchedule) -> LiveSchedule:
-        tried, helped = self.counts.setdefault(pass_.name, [0, 0])
-        progress = True
-        while progress:
-            progress = False
-            for candidate in pass_.candidates(best):
-                if self.tried >= self.tries:
-                    break
-                tried += 1
-                if cost(candidate) < cost(best) and self.interesting(candidate):
-                    best, progress, helped = candidate, True, helped + 1
-                    break
-        self.counts[pass_.name] = [tried, helped]
-        return best
+        count = self.counts.setdefault(pass_.name, [0, 0])
+        lowest = [best]
+
+        def test(candidate: LiveSchedule) -> bool:
+            if cost(candidate) >= cost(lowest[0]) or (
+                self.tried >= self.tries and candidate not in self._known
+            ):
+                return False
+            count[0] += 1
+            shown = self.interesting(candidate)
+            if shown:
+                count[1] += 1
+                lowest[0] = candidate
+            return shown
+
+        return pass_.run(best, test)
