@@ -56,8 +56,8 @@ class LivePolicy:
 
     ``changes`` are fields of ``EngineConfig`` that it sets, ``tier`` fields of its ``TierConfig`` (None: it needs no host
     tier).  ``drives`` names what of a schedule only it lets through.  ``exact`` says that its tokens are those of a plain
-    engine; a lossy one is compared with itself alone.  ``exercised`` names page events or counters of a run, of which one must have happened
-    (none: it acts in every step).
+    engine; a lossy one is compared with itself alone.  ``exercised`` names page events or counters of a run, of which
+    one must have happened (none: it acts in every step).
     """
 
     name: str
