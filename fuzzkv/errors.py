@@ -79,6 +79,8 @@ CODES: Final[dict[str, str]] = {
     # verdicts and reports
     "FKV080": "a hunt that reached none of its goals (vacuous)",
     "FKV081": "a report that could not be written",
+    # the live engine as a target
+    "FKV110": "KV pages whose layout this build does not show, so that they can't be read",
     # never the user's fault
     "FKV090": "an internal fault of fuzzkv",
 }

@@ -39,11 +39,11 @@ REPORT_MAY = frozenset({"events", "canonical", "corpus", "files", "contract"})
 
 LIBRARIES: dict[str, tuple[str, ...]] = {
     "z3": ("solver", "machine.terms"),
-    "torch": ("replay",),
-    "vllm": ("replay",),
-    "transformers": ("replay",),
-    "gguf": ("replay",),
-    "safetensors": ("replay",),
+    "torch": ("replay", "live"),
+    "vllm": ("replay", "live"),
+    "transformers": ("replay", "live"),
+    "gguf": ("replay", "live"),
+    "safetensors": ("replay", "live"),
     "numba": ("machine",),
     "llvmlite": ("machine.pointers",),
     "covertable": ("machine.plans",),
