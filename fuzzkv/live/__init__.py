@@ -1,1 +1,5 @@
-"""A live vLLM engine, in process, as the target of a hunt: its own features are the policies."""
+"""The live engine as the target of a hunt: a vLLM engine stepped in process, its own cache features as policies, its host tier's
+time in our hands.
+
+Nothing here imports torch or vllm at import time except modules that only a worker process imports (``inside``, ``tier``).
+"""
