@@ -18,11 +18,15 @@ from typing import Any, Final, Protocol
 
 from fuzzkv.live.canary import Canary, Finding, Held
 from fuzzkv.live.history import LiveHistory, LiveViolation
-from fuzzkv.live.layout import Bytes
+from fuzzkv.live.layout import Bytes, find_layout
+from fuzzkv.live.models import adapter, build
 
 NOISE: Final = 2e-3
 """Nats. A difference of tokens counts only where the control's best logit leads by more. The largest shift of a gap seen between an
 isolated request and the same one in busy batches was measured below it (see ``bench/results``)."""
+
+ENCODINGS: Final[Mapping[str, str]] = {"auto": "float32", "fp8": "fp8_e4m3"}
+"""Number formats behind vLLM's own names of cache dtypes; other names are their own."""
 
 REPEATS: Final = 3
 """Prefixes asked for again before a tier that serves none of them is called inert."""
@@ -213,3 +217,23 @@ def repeated(history: LiveHistory, block: int = 32) -> int:
         count += sum(prefix in seen for prefix in prefixes)
         seen.update(prefixes)
     return count
+
+
+def watch_content(engine: Any, *, every: int = 1) -> ContentWatcher:
+    """A content oracle for a live engine: finds how its pages are laid out, and knows its model and adapters.
+
+    Raises FKV110 where the layout doesn't show (a number format that can't be decoded).
+    """
+    config = engine.config
+    block, heads, head = engine.cache_shape()
+    encoding = ENCODINGS.get(config.kv_dtype, config.kv_dtype)
+    layout = find_layout(
+        lambda keys, values: engine.write_slots(0, keys, values),
+        encoding=encoding,
+        block=block,
+        heads=heads,
+        head=head,
+    )
+    adapters = [adapter(number + 1).path for number in range(config.adapters)]
+    canary = Canary(build(config.model).path, layout, adapters)
+    return ContentWatcher(canary, lambda e: e.layer_bytes(), every=every)
