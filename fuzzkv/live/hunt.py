@@ -131,6 +131,8 @@ class LiveHunt:
         self._tell(PhaseStarted("accept", len(chosen), "the plain engine, then each policy alone"))
         for number, policies in enumerate(chosen):
             until = time.monotonic() + self._left(ACCEPTING) / (len(chosen) - number)
+            if number + 1 < len(chosen):
+                self.lives.ahead(chosen[number + 1])
             entrant = accept(
                 self.arms,
                 policies,
@@ -163,6 +165,8 @@ class LiveHunt:
                 continue
             if self._left() <= 0:
                 break
+            if number + 1 < len(sets):
+                self.lives.ahead(sets[number + 1])
             row = SetRow(policies)
             self.rows.append(row)
             until = time.monotonic() + self._left() / (len(sets) - number)
