@@ -43,7 +43,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "vllm": ("replay", "live"),
     "transformers": ("replay",),
     "gguf": ("replay",),
-    "safetensors": ("replay",),
+    "safetensors": ("replay", "live"),
     "numba": ("machine",),
     "llvmlite": ("machine.pointers",),
     "covertable": ("machine.plans",),

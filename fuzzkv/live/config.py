@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, cast
 
 from fuzzkv.errors import UsageError
 
-MODELS: Final = ("tiny",)
+MODELS: Final = ("tiny", "hybrid", "window")
 POLICIES: Final = ("lru", "arc")
 FAILURES: Final = ("retry", "report", "recover")
 COPIES: Final = ("late", "eager")

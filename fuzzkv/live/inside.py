@@ -262,6 +262,39 @@ class LiveEngine:
         t = self.layers[layer]
         return t.select(_block_axis(t, self.pages + 1), block)
 
+    def layer_bytes(self) -> list[Any]:
+        """Every layer's cache as (blocks, page bytes) unsigned bytes on the host: views where the cache is there already."""
+        views = []
+        for t in self.layers:
+            rows = t.movedim(_block_axis(t, self.pages + 1), 0)
+            rows = rows.reshape(rows.shape[0], -1).view(self._torch.uint8)
+            views.append(rows.cpu().numpy())
+        return views
+
+    def write_slots(self, layer: int, keys: Any, values: Any) -> Any:
+        """Zero block 0, which nobody reads, have the backend write (block tokens, heads, head size) keys and values into its
+        slots, and give its bytes (host, unsigned)."""
+        torch, page = self._torch, self.layer_page(layer, 0)
+        page.zero_()
+        context = self._core.vllm_config.compilation_config.static_forward_context
+        attention = next(a for a in context.values() if a.kv_cache.data_ptr() == self.layers[layer].data_ptr())
+        device = self.layers[layer].device
+        attention.impl.do_kv_cache_update(
+            attention,
+            torch.from_numpy(keys).to(device),
+            torch.from_numpy(values).to(device),
+            attention.kv_cache,
+            torch.arange(len(keys), device=device),
+        )
+        written = self.layer_bytes()[layer][0].copy()
+        page.zero_()
+        return written
+
+    def cache_shape(self) -> tuple[int, int, int]:
+        """Block tokens, KV heads and head size of the first KV group."""
+        spec = self._cache.kv_cache_config.kv_cache_groups[0].kv_cache_spec
+        return int(spec.block_size), int(spec.num_kv_heads), int(spec.head_size)
+
     def scrub(self) -> None:
         """Zero all KV bytes, on the device and on the host."""
         for t in self.layers:
@@ -322,6 +355,8 @@ def _offload_worker() -> Any:
 
 
 def _adapter(number: int) -> Any:
-    raise EnvironmentFailure(
-        code="FKV057", value=f"adapter {number}", reason="no adapters are built yet", cure="use adapters=0"
-    )
+    from vllm.lora.request import LoRARequest
+
+    from fuzzkv.live.models import adapter
+
+    return LoRARequest(f"adapter{number + 1}", number + 1, str(adapter(number + 1).path))

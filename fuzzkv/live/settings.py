@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+from fuzzkv.live import models
 from fuzzkv.live.config import EngineConfig, TierConfig
 from fuzzkv.live.schedule import BLOCK
-from fuzzkv.replay import models
 
 PAGE_BYTES_AT_MOST: Final = 1 << 20
 """So that a spec that counts bytes finds room for at least as many chunks as were asked for."""

@@ -100,12 +100,17 @@ def build(name: str, root: Path | None = None) -> BuiltModel:
     if name == "smollm2":
         source = wheel_file()
         digest = _digest(SMOLLM2_CONFIG, source)
-        folder = _once(name, digest, root or cache_root(), lambda out: _write_smollm2(source, out))
+        folder = built_once(name, digest, root or cache_root(), lambda out: _write_smollm2(source, out))
         return BuiltModel(name, folder, digest, _read_vocab(folder))
     if name == "tiny":
         digest = _digest(TINY_CONFIG, None)
-        return BuiltModel(name, _once(name, digest, root or cache_root(), _write_tiny), digest, {})
+        return BuiltModel(name, built_once(name, digest, root or cache_root(), _write_tiny), digest, {})
     raise UsageError(code="FKV031", value=name, reason="no such replay model", cure="use 'smollm2' or 'tiny'")
+
+
+def digest_of(recipe: list[Any]) -> str:
+    """12 hex digits over plain data that decides what a builder writes."""
+    return hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def _digest(config: dict[str, Any], source: Path | None) -> str:
@@ -116,7 +121,7 @@ def _digest(config: dict[str, Any], source: Path | None) -> str:
     return h.hexdigest()[:12]
 
 
-def _once(name: str, digest: str, root: Path, write: Callable[[Path], None]) -> Path:
+def built_once(name: str, digest: str, root: Path, write: Callable[[Path], None]) -> Path:
     """Build into ``root/models/<name>-<digest>`` unless it is there already; safe against other processes."""
     folder = root / "models" / f"{name}-{digest}"
     if not folder.is_dir():
@@ -158,7 +163,8 @@ def _read_vocab(folder: Path) -> dict[str, int]:
         ) from e
 
 
-def _save(out: Path, config: dict[str, Any], tensors: dict[str, Any]) -> None:
+def save(out: Path, config: dict[str, Any], tensors: dict[str, Any]) -> None:
+    """Write a checkpoint that vLLM and transformers load: weights, configuration, ends of text."""
     from safetensors.torch import save_file
 
     save_file(tensors, str(out / "model.safetensors"), metadata={"format": "pt"})
@@ -199,7 +205,7 @@ def _write_smollm2(source: Path, out: Path) -> None:
                 w = w.reshape(n, w.shape[0] // n // 2, 2, w.shape[1]).swapaxes(1, 2).reshape(w.shape)
             key = f"model.layers.{layer}.{names[part]}.weight"
         tensors[key] = torch.from_numpy(np.array(w, order="C"))
-    _save(out, SMOLLM2_CONFIG, tensors)
+    save(out, SMOLLM2_CONFIG, tensors)
     tokens = reader.fields["tokenizer.ggml.tokens"].contents()
     (out / "tokens.json").write_text(json.dumps(tokens, ensure_ascii=False), encoding="utf-8")
 
@@ -211,4 +217,4 @@ def _write_tiny(out: Path) -> None:
     torch.manual_seed(20261129)
     model = LlamaForCausalLM(LlamaConfig(**{k: v for k, v in TINY_CONFIG.items() if k != "torch_dtype"}))
     tensors = {k: v.detach().to(torch.float32).contiguous().clone() for k, v in model.state_dict().items()}
-    _save(out, TINY_CONFIG, tensors)
+    save(out, TINY_CONFIG, tensors)

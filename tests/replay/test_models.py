@@ -38,11 +38,11 @@ def test_a_build_that_fails_leaves_nothing_and_one_that_works_is_kept(tmp_path: 
         raise OSError("disk full")
 
     with pytest.raises(OSError, match="disk full"):
-        models._once("m", "0", tmp_path, fail)
+        models.built_once("m", "0", tmp_path, fail)
     assert [p.name for p in (tmp_path / "models").iterdir() if p.is_dir()] == []
     calls: list[Path] = []
     for _ in range(2):
-        folder = models._once("m", "0", tmp_path, lambda out: calls.append(out))
+        folder = models.built_once("m", "0", tmp_path, lambda out: calls.append(out))
     assert len(calls) == 1 and folder.name == "m-0" and folder.is_dir()
 
 

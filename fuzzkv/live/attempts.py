@@ -1,0 +1,358 @@
+"""``python -m fuzzkv.live.attempts NAME OUT.json [PLAIN.json]``: try one feature of this build, for real.
+
+Every attempt starts its own engine on a tiny model, runs one fixed set of requests and says what happened:
+greedy tokens, how they compare with a plain engine's, and the counters that show whether the feature did
+anything. A build that refuses says so in its own words.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from fuzzkv.live.models import adapter, build
+from fuzzkv.replay.engine import BLOCK, ENVIRONMENT, require
+
+OUTPUT: Final = 12
+REQUESTS: Final = 24
+PAGES: Final = 96
+
+
+def prompts(count: int = REQUESTS) -> list[tuple[int, ...]]:
+    """Fixed prompts: families of four share three full blocks; own tails of 5 to 90 tokens."""
+    found = []
+    for i in range(count):
+        family, state = i % 6, 97 * i + 13
+        shared = [3 + (family * 61 + j * 7 + j * j) % 500 for j in range(3 * BLOCK)]
+        tail = []
+        for _ in range(5 + (i * 37) % 86):
+            state = (state * 1103515245 + 12345) % 2**31
+            tail.append(3 + (state >> 8) % 500)
+        found.append((*shared, *tail))
+    return found
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One thing to try: engine arguments beside the plain ones, and what shows that it was exercised.
+
+    ``model``: the tiny model; ``against``: the attempt whose tokens must come out (the plain engine of that
+    model); ``lossy``: other tokens are allowed as long as they stay near; ``proof``: a counter that must be
+    above zero; ``twice``: run the requests again, with the device's prefix cache reset between.
+    """
+
+    name: str
+    tried: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    model: str = "tiny"
+    against: str = "plain"
+    lossy: bool = False
+    proof: str = ""
+    twice: bool = False
+
+
+def _tier(**extra: Any) -> dict[str, Any]:
+    return {
+        "enable_prefix_caching": True,
+        "kv_transfer_config": {
+            "kv_connector": "OffloadingConnector",
+            "kv_role": "kv_both",
+            "kv_connector_extra_config": {
+                "cpu_bytes_to_use": 64 << 20,
+                "spec_name": "HostSpec",
+                "spec_module_path": "fuzzkv.live.minitier",
+                **extra,
+            },
+        },
+    }
+
+
+def _dtype(name: str) -> Attempt:
+    return Attempt(
+        f"kv-{name.replace('_', '-')}",
+        f"kv_cache_dtype={name}: first tokens and their log probabilities against the plain engine",
+        {"kv_cache_dtype": name},
+        lossy=True,
+    )
+
+
+ATTEMPTS: Final[tuple[Attempt, ...]] = (
+    Attempt("plain", "one request at a time, no prefix cache, whole prompts"),
+    Attempt("batched", "eight requests at a time, no cache policy", {"max_num_seqs": 8}),
+    Attempt(
+        "prefix-cache",
+        "prompts that share three blocks",
+        {"enable_prefix_caching": True, "max_num_seqs": 8},
+        proof="hit_tokens",
+    ),
+    Attempt(
+        "chunked-prefill",
+        "a step of 48 tokens",
+        {"max_num_batched_tokens": 48, "enable_chunked_prefill": True, "max_num_seqs": 8},
+        proof="partial_steps",
+    ),
+    Attempt(
+        "preempt",
+        "eight requests in a pool of 14 blocks",
+        {"num_gpu_blocks_override": 15, "max_num_seqs": 8},
+        proof="preemptions",
+    ),
+    Attempt(
+        "priority",
+        "scheduling_policy=priority, later requests first",
+        {"scheduling_policy": "priority", "max_num_seqs": 2},
+        proof="overtaken",
+    ),
+    Attempt(
+        "async-scheduling",
+        "async_scheduling=True, and whether the engine's scheduler is the asynchronous one",
+        {"async_scheduling": True, "max_num_seqs": 8},
+        proof="asynchronous",
+    ),
+    Attempt(
+        "offload-native",
+        "OffloadingConnector with vLLM's own CPUOffloadingSpec",
+        _tier(spec_name="CPUOffloadingSpec"),
+        proof="loaded",
+        twice=True,
+    ),
+    Attempt("offload-lru", "host tier under LRU", _tier(eviction_policy="lru"), proof="loaded", twice=True),
+    Attempt("offload-arc", "host tier under ARC", _tier(eviction_policy="arc"), proof="loaded", twice=True),
+    Attempt("offload-chunks", "chunks of two blocks", _tier(block_size=64), proof="loaded", twice=True),
+    Attempt(
+        "offload-threshold",
+        "store_threshold=2: stored when offered twice",
+        _tier(store_threshold=2),
+        proof="loaded",
+        twice=True,
+    ),
+    Attempt(
+        "offload-outputs",
+        "offload_prompt_only=False",
+        _tier(offload_prompt_only=False),
+        proof="loaded",
+        twice=True,
+    ),
+    Attempt("plain-window", "the windowed model alone, one at a time", model="window", against="plain-window"),
+    Attempt(
+        "window",
+        "a sliding window of two blocks in every layer, with prefix cache",
+        {"enable_prefix_caching": True, "max_num_seqs": 8},
+        model="window",
+        against="plain-window",
+        proof="hit_tokens",
+    ),
+    Attempt("plain-hybrid", "the hybrid model alone, one at a time", model="hybrid", against="plain-hybrid"),
+    Attempt(
+        "hybrid",
+        "full and windowed layers in turn: several KV cache groups, with prefix cache",
+        {"enable_prefix_caching": True, "max_num_seqs": 8, "disable_hybrid_kv_cache_manager": False},
+        model="hybrid",
+        against="plain-hybrid",
+        proof="second_group",
+    ),
+    Attempt(
+        "hybrid-offload",
+        "the hybrid model over the host tier",
+        {**_tier(), "disable_hybrid_kv_cache_manager": False},
+        model="hybrid",
+        against="plain-hybrid",
+        proof="loaded",
+        twice=True,
+    ),
+    Attempt(
+        "lora",
+        "two random adapters beside the base model: own tokens each, the base's unchanged",
+        {"enable_lora": True, "max_loras": 2, "max_lora_rank": 8, "max_num_seqs": 8},
+        proof="adapted",
+    ),
+    Attempt(
+        "lora-prefix-cache",
+        "two random adapters and the base with one prompt each way, prefix cache on",
+        {
+            "enable_lora": True,
+            "max_loras": 2,
+            "max_lora_rank": 8,
+            "max_num_seqs": 8,
+            "enable_prefix_caching": True,
+        },
+        proof="adapted",
+    ),
+    Attempt(
+        "speculative-ngram",
+        "n-gram drafts of three tokens",
+        {
+            "speculative_config": {
+                "method": "ngram",
+                "num_speculative_tokens": 3,
+                "prompt_lookup_max": 2,
+                "prompt_lookup_min": 1,
+            },
+            "max_num_seqs": 8,
+        },
+        proof="drafted",
+    ),
+    *(
+        _dtype(name)
+        for name in (
+            "fp8",
+            "fp8_e4m3",
+            "fp8_e5m2",
+            "int8_per_token_head",
+            "fp8_per_token_head",
+            "int4_per_token_head",
+            "nvfp4",
+            "turboquant_4bit_nc",
+            "bfloat16",
+        )
+    ),
+)
+
+
+class Engine:
+    """One engine for one attempt, with the counters that show what it did."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        os.environ.update(ENVIRONMENT)
+        self.version = require("cpu")
+        from vllm import LLM, SamplingParams
+
+        self.params = SamplingParams
+        self.counts: dict[str, int] = {}
+        self.llm = LLM(
+            **{
+                "model": str(build(attempt.model).path),
+                "skip_tokenizer_init": True,
+                "dtype": "float32",
+                "max_model_len": 512,
+                "block_size": BLOCK,
+                "enable_prefix_caching": False,
+                "enforce_eager": True,
+                "max_num_seqs": 1,
+                "disable_log_stats": True,
+                "max_num_batched_tokens": 1024,
+                "num_gpu_blocks_override": PAGES + 1,
+                "seed": 0,
+                "async_scheduling": False,
+                **attempt.arguments,
+            }
+        )
+        self.core = self.llm.llm_engine.engine_core.engine_core
+        self.scheduler = self.core.scheduler
+
+    def run(self, asked: list[tuple[int, ...]], adapters: list[int] | None = None) -> list[dict[str, Any]]:
+        """Tokens, gaps and first log probabilities of each request, in order."""
+        params = self.params(
+            max_tokens=OUTPUT, temperature=0.0, logprobs=2, detokenize=False, ignore_eos=True
+        )
+        engine, order, finished, inner = self.llm.llm_engine, {}, [], {}
+        for i, prompt in enumerate(asked):
+            extra: dict[str, Any] = {}
+            if adapters and adapters[i]:
+                from vllm.lora.request import LoRARequest
+
+                path = adapter(adapters[i]).path
+                extra["lora_request"] = LoRARequest(f"a{adapters[i]}", adapters[i], str(path))
+            if getattr(self.scheduler, "policy", None) and self.scheduler.policy.name == "PRIORITY":
+                extra["priority"] = -i
+            rid = f"r{i}-{len(self.counts)}-{id(asked)}"
+            order[rid] = i
+            inner[engine.add_request(rid, {"prompt_token_ids": list(prompt)}, params, **extra)] = i
+        outs: list[dict[str, Any]] = [{} for _ in asked]
+        while engine.has_unfinished_requests():
+            self._watch()
+            for out in engine.step():
+                if out.finished:
+                    rows = out.outputs[0]
+                    finished.append(order[out.request_id])
+                    outs[order[out.request_id]] = {
+                        "tokens": [int(t) for t in rows.token_ids],
+                        "gaps": [_gap(row) for row in rows.logprobs],
+                        "best": [_best(row) for row in rows.logprobs],
+                    }
+                    self._count("hit_tokens", out.num_cached_tokens or 0)
+        self._count("overtaken", sum(a > b for a, b in zip(finished, finished[1:], strict=False)))
+        return outs
+
+    def _watch(self) -> None:
+        for request in self.scheduler.requests.values():
+            if 0 < request.num_computed_tokens < request.num_prompt_tokens:
+                self._count("partial_steps", 1)
+            if request.num_preemptions and not getattr(request, "_seen", 0):
+                request._seen = 1
+                self._count("preemptions", request.num_preemptions)
+            if request.spec_token_ids:
+                self._count("drafted", len(request.spec_token_ids))
+
+    def _count(self, name: str, n: int) -> None:
+        self.counts[name] = self.counts.get(name, 0) + n
+
+    def finish(self) -> dict[str, int]:
+        """All counters, those of the configuration included."""
+        self._count("asynchronous", int("Async" in type(self.scheduler).__name__))
+        groups = self.scheduler.kv_cache_manager.kv_cache_config.kv_cache_groups
+        self._count("groups", len(groups))
+        self._count("second_group", len(groups) - 1)
+        if "fuzzkv.live.minitier" in sys.modules:
+            for name, n in sys.modules["fuzzkv.live.minitier"].COUNTS.items():
+                self._count(name, n)
+        return self.counts
+
+
+def _gap(row: Any) -> float:
+    top = sorted((x.logprob for x in row.values()), reverse=True)
+    return round(float(top[0] - top[1]), 6) if len(top) > 1 else -1.0
+
+
+def _best(row: Any) -> float:
+    value = float(max(x.logprob for x in row.values()))
+    return round(value, 6) if math.isfinite(value) else -99.0
+
+
+def attempt_now(attempt: Attempt) -> dict[str, Any]:
+    """Run one attempt in this process."""
+    engine = Engine(attempt)
+    asked = prompts()
+    found: dict[str, Any] = {"engine": engine.version}
+    if attempt.proof == "adapted":
+        numbers = [0, 1, 2] * (len(asked) // 3)
+        base = [asked[i - i % 3] for i in range(len(asked))]
+        outs = engine.run(base, numbers)
+        again = engine.run(base, numbers)
+        found["outs"] = [outs[i] for i in range(0, len(asked), 3)]
+        found["asked"] = list(range(0, len(asked), 3))
+        engine._count("adapted", sum(outs[i]["tokens"] != outs[i - i % 3]["tokens"] for i in range(len(asked)) if i % 3))
+        engine._count("unstable", sum(a["tokens"] != b["tokens"] for a, b in zip(outs, again, strict=True)))
+    else:
+        found["outs"] = engine.run(asked)
+        if attempt.twice:
+            for _ in range(3):
+                engine.run([(9, 8, 7)])
+                engine.llm.reset_prefix_cache()
+                found["again"] = engine.run(asked)
+    found["counters"] = engine.finish()
+    return found
+
+
+def main(argv: list[str]) -> int:
+    """Run the attempt that is named; always leaves a JSON object in the output file."""
+    name, out = argv[0], Path(argv[1])
+    attempt = next(a for a in ATTEMPTS if a.name == name)
+    try:
+        found = attempt_now(attempt)
+    except BaseException as e:
+        traceback.print_exc()
+        found = {"error": f"{type(e).__name__}: {e}"}
+    out.write_text(json.dumps(found), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
