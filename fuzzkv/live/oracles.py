@@ -106,9 +106,7 @@ class ContentWatcher:
         if finding.page in self._failed.pages:
             invariant = "I16"
             text = f"a load into page {finding.page} failed and was served all the same: {text}"
-        return LiveViolation(
-            invariant, finding.what, request=finding.request, page=finding.page, text=text
-        )
+        return LiveViolation(invariant, finding.what, request=finding.request, page=finding.page, text=text)
 
 
 class FailedLoads:
