@@ -68,7 +68,11 @@ class Control:
     def answers(self, questions: Sequence[Question]) -> list[Answer]:
         """One answer a question. Raises FKV052 (the control died) and FKV053 (it didn't answer)."""
         self.asked += len(questions)
-        missing = list(dict.fromkeys(q for q in questions if self._known(q) is None))
+        longest: dict[tuple[int, tuple[int, ...]], Question] = {}
+        for q in questions:
+            if self._known(q) is None and q.tokens > getattr(longest.get((q.adapter, q.prompt)), "tokens", 0):
+                longest[q.adapter, q.prompt] = q
+        missing = list(longest.values())
         for adapted in (False, True):
             todo = [q for q in missing if bool(q.adapter) == adapted]
             if todo:

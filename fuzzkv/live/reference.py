@@ -165,13 +165,14 @@ class Chain:
 
 
 def _layer(weights: dict[str, Floats], number: int, window: int) -> _Layer:
-    at = f"model.layers.{number}."
-    names = ("q_proj", "k_proj", "v_proj", "o_proj")
-    attention = [weights[f"{at}self_attn.{name}.weight"] for name in names]
-    inner = [weights[f"{at}mlp.{name}.weight"] for name in ("gate_proj", "up_proj", "down_proj")]
-    norms = [weights[f"{at}{name}.weight"] for name in ("input_layernorm", "post_attention_layernorm")]
-    parts: list[Any] = [*attention, *inner, *norms]
-    return _Layer(*parts, window=window)
+    names = {
+        **{name: f"self_attn.{name}_proj" for name in "qkvo"},
+        **{name: f"mlp.{name}_proj" for name in ("gate", "up", "down")},
+        "before": "input_layernorm",
+        "after": "post_attention_layernorm",
+    }
+    parts: dict[str, Any] = {k: weights[f"model.layers.{number}.{v}.weight"] for k, v in names.items()}
+    return _Layer(**parts, window=window)
 
 
 def _merge(weights: dict[str, Floats], adapter: Path) -> None:

@@ -53,6 +53,12 @@ def test_answers_are_kept_in_memory_and_on_disk(kept: Path) -> None:
         assert control.computed == 1
 
 
+def test_the_longest_of_several_questions_is_asked(kept: Path) -> None:
+    with Control(folder=kept) as control:
+        rows = control.answers([Question((1, 2), 1), Question((1, 2), 3), Question((1, 2), 2)])
+        assert [len(a.tokens) for a in rows] == [1, 3, 2] and control.computed == 1
+
+
 def test_adapters_and_formats_have_answers_of_their_own(kept: Path) -> None:
     with Control(folder=kept) as control:
         rows = control.answers([Question((1, 2), 1), Question((1, 2), 1, 1), Question((1, 2), 1, 2)])

@@ -80,6 +80,15 @@ def test_a_foreign_page_is_told(toy: Toy) -> None:
     assert (violation.invariant, violation.what, violation.request, violation.page) == ("I2", "foreign", 1, 5)
 
 
+def test_what_follows_from_a_wrong_page_is_not_told(toy: Toy) -> None:
+    watcher = toy.watch()
+    toy.pool.pages[1][4] = 0
+    toy.pool.pages[1][5] = 0
+    toy.pool.pages[1][1] = 0
+    found = [(v.what, v.request, v.page) for v in watcher.after_step(toy)]
+    assert found == [("context", 0, 1), ("context", 1, 4)]
+
+
 def test_a_failed_load_that_is_served_is_told_as_one(toy: Toy) -> None:
     watcher = toy.watch()
     for layer in toy.pool.pages:
@@ -133,7 +142,7 @@ def test_failed_loads_are_read_from_the_log() -> None:
     assert failed.pages == set(), "given to another"
 
 
-ANSWER = Answer((5, 6, 7, 8), (1.0, 0.0005, 1.0, 1.0))
+ANSWER = Answer((5, 6, 7, 8), (1.0, 0.000005, 1.0, 1.0))
 
 
 def history(*tokens: int, **more: Any) -> LiveHistory:

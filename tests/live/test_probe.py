@@ -48,7 +48,7 @@ def test_nothing_done_is_inert() -> None:
 
 
 def test_a_tie_is_no_failure() -> None:
-    plain = {"outs": [row(1, 2, gap=1e-4), row(3, 4)]}
+    plain = {"outs": [row(1, 2, gap=1e-6), row(3, 4)]}
     assert verdict(EXACT, found(row(1, 9), row(3, 4)), plain)[0] == "supported"
 
 
