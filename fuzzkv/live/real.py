@@ -9,6 +9,7 @@ from fuzzkv.errors import EnvironmentFailure
 from fuzzkv.live.config import EngineConfig
 from fuzzkv.live.control import Control
 from fuzzkv.live.judging import TokenJudge
+from fuzzkv.live.nursery import Nursery
 from fuzzkv.live.process import ProcessLife
 from fuzzkv.replay.engine import require
 
@@ -19,7 +20,8 @@ UNREADABLE: Final = "FKV110"
 
 
 class Engines:
-    """Starts lives on a device and judges their runs.  ``name`` is the engine's name and version.
+    """Starts lives on a device and judges their runs.  ``name`` is the engine's name and version; ``unwatched`` the number
+    formats whose pages can't be read.
 
     Raises ``EnvironmentFailure``: FKV050 where no engine is installed, FKV051 for a version that was never tried.
     """
@@ -31,20 +33,23 @@ class Engines:
         self.name = require(device)
         self.judge = TokenJudge(lambda model, kv_dtype: Control(model, kv_dtype, device))
         self.unwatched: set[str] = set()
+        self._nursery = Nursery()
 
     def start(self, config: EngineConfig) -> ProcessLife:
         """A life of this configuration.  Raises ``EnvironmentFailure`` with what the engine said."""
+        command = self._nursery.command() if self._nursery.ready() else None
         if config.kv_dtype not in self.unwatched:
             try:
-                return ProcessLife(config, watchers=WATCHERS)
+                return ProcessLife(config, watchers=WATCHERS, command=command)
             except EnvironmentFailure as error:
                 if error.code != UNREADABLE:
                     raise
                 self.unwatched.add(config.kv_dtype)
-        return ProcessLife(config)
+        return ProcessLife(config, command=command)
 
     def __enter__(self) -> Engines:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.judge.close()
+        self._nursery.close()
