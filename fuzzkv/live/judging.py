@@ -15,7 +15,7 @@ from fuzzkv.live.control import Question
 from fuzzkv.live.history import LiveHistory, LiveViolation
 from fuzzkv.live.oracles import Answer, token_violations
 from fuzzkv.live.policies import LivePolicy, compose
-from fuzzkv.live.schedule import OUTPUTS, LiveSchedule
+from fuzzkv.live.schedule import OUTPUTS, PROMPTS, LiveSchedule, prompt
 
 
 class Answers(Protocol):
@@ -68,10 +68,9 @@ class TokenJudge:
         if key not in self._controls:
             self._controls[key] = self.control(*key)
         adapters = history.adapters or (0,) * len(history.prompts)
-        # As many tokens as a request can ever be asked for: the answer then serves every schedule.
         rows = [
-            Question(prompt, max(1, min(OUTPUTS, config.context - len(prompt))), adapter) if made else None
-            for prompt, made, adapter in zip(history.prompts, history.tokens, adapters, strict=True)
+            Question(tokens, _asked(tokens, made, config.context), adapter) if made else None
+            for tokens, made, adapter in zip(history.prompts, history.tokens, adapters, strict=True)
         ]
         asked = list(dict.fromkeys(q for q in rows if q is not None))
         known = dict(zip(asked, self._controls[key].answers(asked), strict=True)) if asked else {}
@@ -81,3 +80,11 @@ class TokenJudge:
             answer = known.get(row) if row is not None else None
             answers.append(answer and Answer(answer.tokens[:count], answer.gaps[:count]))
         return answers
+
+
+def _asked(tokens: tuple[int, ...], made: tuple[int, ...], context: int) -> int:
+    """How many tokens to ask the control for.  Prompts of arrivals come again, so that one answer serves every schedule; a
+    fork's is its own.
+    """
+    arrived = any(prompt(a, len(tokens)) == tokens for a in range(PROMPTS))
+    return max(1, min(OUTPUTS, context - len(tokens)) if arrived else len(made))

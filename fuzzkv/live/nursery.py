@@ -136,12 +136,13 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _import_engine() -> None:
-    import fuzzkv.live.oracles
-    import fuzzkv.live.worker  # noqa: F401
     from vllm import SamplingParams  # noqa: F401
     from vllm.engine.arg_utils import EngineArgs  # noqa: F401
     from vllm.v1.engine.core import EngineCore  # noqa: F401
     from vllm.v1.executor import Executor  # noqa: F401
+
+    import fuzzkv.live.oracles
+    import fuzzkv.live.worker  # noqa: F401
 
 
 def _adopt(server: socket.socket, lives: dict[int, socket.socket], selector: selectors.BaseSelector) -> None:
