@@ -12,9 +12,25 @@ from fuzzkv.errors import EXIT_CLEAN, EXIT_CONFLICT, EXIT_ENVIRONMENT
 
 
 @click.command()
+@click.option(
+    "--target",
+    type=click.Choice(["model", "vllm"]),
+    default="model",
+    show_default=True,
+    help="model: the policies that are installed; vllm: what this build of the engine can do.",
+)
+@click.option("--only", default="", help="With --target vllm: names of features, separated by commas.")
+@click.option("--again", is_flag=True, help="With --target vllm: try anew instead of taking kept results.")
 @no_color_option
-def policies(no_color: bool) -> None:
-    """List the policies that are installed."""
+def policies(target: str, only: str, again: bool, no_color: bool) -> None:
+    """List the policies that are installed, or find out what this build of the engine can do.
+
+    Each of the engine's features is tried in a process of its own, which takes some ten minutes the first time; results are
+    kept by the engine's version.
+    """
+    if target == "vllm":
+        _abilities(only, again, no_color)
+        return
     from fuzzkv.policies.registry import survey
     from fuzzkv.report.listing import policy_listing
 
@@ -22,6 +38,21 @@ def policies(no_color: bool) -> None:
     console(no_color).print(policy_listing(list(found.values())))
     for error in broken:
         click.echo(error.render(), err=True)
+
+
+def _abilities(only: str, again: bool, no_color: bool) -> None:
+    from fuzzkv.live.probe import Ability, probe
+    from fuzzkv.replay.engine import require
+    from fuzzkv.report.listing import ability_listing
+
+    def tell(ability: Ability, kept: bool) -> None:
+        if not kept:
+            click.echo(f"tried {ability.name}: {ability.verdict}", err=True)
+
+    names = [name.strip() for name in only.split(",") if name.strip()]
+    version = require("cpu")
+    found = probe(names, again=again, tell=tell)
+    console(no_color).print(ability_listing(version, found))
 
 
 @click.command()

@@ -1,4 +1,4 @@
-"""``python -m fuzzkv.live.attempts NAME OUT.json [PLAIN.json]``: try one feature of this build, for real.
+"""``python -m fuzzkv.live.attempts NAME OUT.json``: try one feature of this build, for real.
 
 Every attempt starts its own engine on a tiny model, runs one fixed set of requests and says what happened:
 greedy tokens, how they compare with a plain engine's, and the counters that show whether the feature did
@@ -12,11 +12,14 @@ import math
 import os
 import sys
 import traceback
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
+from fuzzkv.files import atomic_write
 from fuzzkv.live.models import adapter, build
 from fuzzkv.replay.engine import BLOCK, ENVIRONMENT, require
 
@@ -67,11 +70,20 @@ def _tier(**extra: Any) -> dict[str, Any]:
             "kv_connector_extra_config": {
                 "cpu_bytes_to_use": 64 << 20,
                 "spec_name": "HostSpec",
-                "spec_module_path": "fuzzkv.live.minitier",
+                "spec_module_path": "fuzzkv.live.tier",
+                "fuzzkv_frames": 256,
                 **extra,
             },
         },
     }
+
+
+_LORA: Final[dict[str, Any]] = {
+    "enable_lora": True,
+    "max_loras": 2,
+    "max_lora_rank": 8,
+    "max_num_seqs": 8,
+}
 
 
 def _dtype(name: str) -> Attempt:
@@ -101,7 +113,7 @@ ATTEMPTS: Final[tuple[Attempt, ...]] = (
     Attempt(
         "preempt",
         "eight requests in a pool of 14 blocks",
-        {"num_gpu_blocks_override": 15, "max_num_seqs": 8},
+        {"num_gpu_blocks_override": 15, "max_num_seqs": 8, "max_model_len": 320},
         proof="preemptions",
     ),
     Attempt(
@@ -120,27 +132,29 @@ ATTEMPTS: Final[tuple[Attempt, ...]] = (
         "offload-native",
         "OffloadingConnector with vLLM's own CPUOffloadingSpec",
         _tier(spec_name="CPUOffloadingSpec"),
-        proof="loaded",
+        proof="loads",
         twice=True,
     ),
-    Attempt("offload-lru", "host tier under LRU", _tier(eviction_policy="lru"), proof="loaded", twice=True),
-    Attempt("offload-arc", "host tier under ARC", _tier(eviction_policy="arc"), proof="loaded", twice=True),
-    Attempt("offload-chunks", "chunks of two blocks", _tier(block_size=64), proof="loaded", twice=True),
+    Attempt("offload-lru", "host tier under LRU", _tier(eviction_policy="lru"), proof="loads", twice=True),
+    Attempt("offload-arc", "host tier under ARC", _tier(eviction_policy="arc"), proof="loads", twice=True),
+    Attempt("offload-chunks", "chunks of two blocks", _tier(blocks_per_chunk=2), proof="loads", twice=True),
     Attempt(
         "offload-threshold",
         "store_threshold=2: stored when offered twice",
         _tier(store_threshold=2),
-        proof="loaded",
+        proof="loads",
         twice=True,
     ),
     Attempt(
         "offload-outputs",
         "offload_prompt_only=False",
         _tier(offload_prompt_only=False),
-        proof="loaded",
+        proof="loads",
         twice=True,
     ),
-    Attempt("plain-window", "the windowed model alone, one at a time", model="window", against="plain-window"),
+    Attempt(
+        "plain-window", "the windowed model alone, one at a time", model="window", against="plain-window"
+    ),
     Attempt(
         "window",
         "a sliding window of two blocks in every layer, with prefix cache",
@@ -164,25 +178,15 @@ ATTEMPTS: Final[tuple[Attempt, ...]] = (
         {**_tier(), "disable_hybrid_kv_cache_manager": False},
         model="hybrid",
         against="plain-hybrid",
-        proof="loaded",
+        proof="loads",
         twice=True,
     ),
-    Attempt(
-        "lora",
-        "two random adapters beside the base model: own tokens each, the base's unchanged",
-        {"enable_lora": True, "max_loras": 2, "max_lora_rank": 8, "max_num_seqs": 8},
-        proof="adapted",
-    ),
+    Attempt("lora", "two random adapters in one batch, against each alone", _LORA, proof="adapted"),
+    Attempt("lora-base", "requests of the base model beside adapters, against the plain engine", _LORA),
     Attempt(
         "lora-prefix-cache",
-        "two random adapters and the base with one prompt each way, prefix cache on",
-        {
-            "enable_lora": True,
-            "max_loras": 2,
-            "max_lora_rank": 8,
-            "max_num_seqs": 8,
-            "enable_prefix_caching": True,
-        },
+        "one prompt under two adapters, prefix cache on, against each alone",
+        {**_LORA, "enable_prefix_caching": True},
         proof="adapted",
     ),
     Attempt(
@@ -225,7 +229,12 @@ class Engine:
         from vllm import LLM, SamplingParams
 
         self.params = SamplingParams
-        self.counts: dict[str, int] = {}
+        self.counts: Counter[str] = Counter()
+        self.priorities = attempt.arguments.get("scheduling_policy") == "priority"
+        self.serial = 0
+        self._preempted: dict[str, int] = {}
+        if "kv_transfer_config" in attempt.arguments:
+            self.count_transfers()
         self.llm = LLM(
             **{
                 "model": str(build(attempt.model).path),
@@ -247,63 +256,73 @@ class Engine:
         self.core = self.llm.llm_engine.engine_core.engine_core
         self.scheduler = self.core.scheduler
 
-    def run(self, asked: list[tuple[int, ...]], adapters: list[int] | None = None) -> list[dict[str, Any]]:
-        """Tokens, gaps and first log probabilities of each request, in order."""
+    def run(self, asked: Sequence[tuple[int, ...]], adapters: Sequence[int] = ()) -> list[dict[str, Any]]:
+        """Tokens, gaps and best log probabilities of each request, in order; all are there from the start."""
         params = self.params(
             max_tokens=OUTPUT, temperature=0.0, logprobs=2, detokenize=False, ignore_eos=True
         )
-        engine, order, finished, inner = self.llm.llm_engine, {}, [], {}
+        engine, order, finished = self.llm.llm_engine, {}, []
         for i, prompt in enumerate(asked):
-            extra: dict[str, Any] = {}
+            extra: dict[str, Any] = {"priority": -i} if self.priorities else {}
             if adapters and adapters[i]:
                 from vllm.lora.request import LoRARequest
 
-                path = adapter(adapters[i]).path
-                extra["lora_request"] = LoRARequest(f"a{adapters[i]}", adapters[i], str(path))
-            if getattr(self.scheduler, "policy", None) and self.scheduler.policy.name == "PRIORITY":
-                extra["priority"] = -i
-            rid = f"r{i}-{len(self.counts)}-{id(asked)}"
-            order[rid] = i
-            inner[engine.add_request(rid, {"prompt_token_ids": list(prompt)}, params, **extra)] = i
+                path = str(adapter(adapters[i]).path)
+                extra["lora_request"] = LoRARequest(f"adapter{adapters[i]}", adapters[i], path)
+            self.serial += 1
+            order[f"r{self.serial}"] = i
+            engine.add_request(f"r{self.serial}", {"prompt_token_ids": list(prompt)}, params, **extra)
         outs: list[dict[str, Any]] = [{} for _ in asked]
         while engine.has_unfinished_requests():
             self._watch()
             for out in engine.step():
                 if out.finished:
-                    rows = out.outputs[0]
-                    finished.append(order[out.request_id])
-                    outs[order[out.request_id]] = {
+                    rows, number = out.outputs[0], order[out.request_id]
+                    finished.append(number)
+                    outs[number] = {
                         "tokens": [int(t) for t in rows.token_ids],
                         "gaps": [_gap(row) for row in rows.logprobs],
                         "best": [_best(row) for row in rows.logprobs],
                     }
-                    self._count("hit_tokens", out.num_cached_tokens or 0)
-        self._count("overtaken", sum(a > b for a, b in zip(finished, finished[1:], strict=False)))
+                    self.counts["hit_tokens"] += out.num_cached_tokens or 0
+        self.counts["overtaken"] += sum(a > b for a, b in pairwise(finished))
         return outs
 
     def _watch(self) -> None:
-        for request in self.scheduler.requests.values():
-            if 0 < request.num_computed_tokens < request.num_prompt_tokens:
-                self._count("partial_steps", 1)
-            if request.num_preemptions and not getattr(request, "_seen", 0):
-                request._seen = 1
-                self._count("preemptions", request.num_preemptions)
-            if request.spec_token_ids:
-                self._count("drafted", len(request.spec_token_ids))
-
-    def _count(self, name: str, n: int) -> None:
-        self.counts[name] = self.counts.get(name, 0) + n
+        for rid, request in self.scheduler.requests.items():
+            self.counts["partial_steps"] += int(
+                0 < request.num_computed_tokens < request.num_prompt_tokens and not request.num_preemptions
+            )
+            self.counts["preemptions"] += request.num_preemptions - self._preempted.get(rid, 0)
+            self._preempted[rid] = request.num_preemptions
+            self.counts["drafted"] += len(request.spec_token_ids)
 
     def finish(self) -> dict[str, int]:
         """All counters, those of the configuration included."""
-        self._count("asynchronous", int("Async" in type(self.scheduler).__name__))
         groups = self.scheduler.kv_cache_manager.kv_cache_config.kv_cache_groups
-        self._count("groups", len(groups))
-        self._count("second_group", len(groups) - 1)
-        if "fuzzkv.live.minitier" in sys.modules:
-            for name, n in sys.modules["fuzzkv.live.minitier"].COUNTS.items():
-                self._count(name, n)
-        return self.counts
+        self.counts["asynchronous"] = int("Async" in type(self.scheduler).__name__)
+        self.counts["second_group"] = len(groups) - 1
+        return dict(self.counts)
+
+    def cache_dtype(self) -> Any:
+        """The number format of the cache's tensors."""
+        return self.llm.collective_rpc(_kv_caches)[0]
+
+    def count_transfers(self) -> None:
+        """Count the pages that the host tier of this process moves."""
+        from fuzzkv.live.tier import HostWorker
+
+        submit = HostWorker._submit
+
+        def counted(worker: Any, job: int, store: bool, device: Any, host: Any) -> bool:
+            self.counts["stores" if store else "loads"] += len(device.block_ids)
+            return submit(worker, job, store, device, host)
+
+        HostWorker._submit = counted  # type: ignore[method-assign,assignment]
+
+
+def _kv_caches(worker: Any) -> Any:
+    return str(worker.model_runner.kv_caches[0].dtype)
 
 
 def _gap(row: Any) -> float:
@@ -316,42 +335,69 @@ def _best(row: Any) -> float:
     return round(value, 6) if math.isfinite(value) else -99.0
 
 
-def attempt_now(attempt: Attempt) -> dict[str, Any]:
-    """Run one attempt in this process."""
+def attempt_now(attempt: Attempt, started: Callable[[], None]) -> dict[str, Any]:
+    """Run one attempt in this process; ``started`` is called when the engine stands."""
     engine = Engine(attempt)
+    started()
     asked = prompts()
-    found: dict[str, Any] = {"engine": engine.version}
-    if attempt.proof == "adapted":
-        numbers = [0, 1, 2] * (len(asked) // 3)
-        base = [asked[i - i % 3] for i in range(len(asked))]
-        outs = engine.run(base, numbers)
-        again = engine.run(base, numbers)
-        found["outs"] = [outs[i] for i in range(0, len(asked), 3)]
-        found["asked"] = list(range(0, len(asked), 3))
-        engine._count("adapted", sum(outs[i]["tokens"] != outs[i - i % 3]["tokens"] for i in range(len(asked)) if i % 3))
-        engine._count("unstable", sum(a["tokens"] != b["tokens"] for a, b in zip(outs, again, strict=True)))
+    found: dict[str, Any] = {}
+    if "enable_lora" in attempt.arguments:
+        _with_adapters(attempt, engine, asked, found)
     else:
         found["outs"] = engine.run(asked)
-        if attempt.twice:
-            for _ in range(3):
-                engine.run([(9, 8, 7)])
-                engine.llm.reset_prefix_cache()
-                found["again"] = engine.run(asked)
+    if attempt.twice:
+        for _ in range(2):
+            engine.run([(9, 8, 7)])  # transfers are told in the next step
+            engine.llm.reset_prefix_cache()
+            found["again"] = engine.run(asked)
     found["counters"] = engine.finish()
+    found["dtype"] = engine.cache_dtype()
     return found
+
+
+def _with_adapters(
+    attempt: Attempt, engine: Engine, asked: list[tuple[int, ...]], found: dict[str, Any]
+) -> None:
+    """``outs`` of a mixed batch, and ``expected`` where the plain engine doesn't say it."""
+    if attempt.name == "lora-base":
+        found["outs"] = engine.run(asked, [(0, 1, 2)[i % 3] for i in range(len(asked))])[::3]
+        found["asked"] = list(range(0, len(asked), 3))
+        return
+    pairs = [asked[i - i % 2] for i in range(len(asked))]
+    numbers = [1 + i % 2 for i in range(len(asked))]
+    found["outs"] = engine.run(pairs, numbers)
+    engine.llm.reset_prefix_cache()
+    found["expected"] = []
+    for prompt, number in zip(pairs, numbers, strict=True):
+        found["expected"] += engine.run([prompt], [number])
+        engine.llm.reset_prefix_cache()
+    engine.counts["adapted"] = sum(
+        a["tokens"] != b["tokens"] for a, b in zip(found["outs"][::2], found["outs"][1::2], strict=True)
+    )
 
 
 def main(argv: list[str]) -> int:
     """Run the attempt that is named; always leaves a JSON object in the output file."""
-    name, out = argv[0], Path(argv[1])
-    attempt = next(a for a in ATTEMPTS if a.name == name)
+    attempt = next(a for a in ATTEMPTS if a.name == argv[0])
+    out, begun = Path(argv[1]), False
+
+    def started() -> None:
+        nonlocal begun
+        begun = True
+
     try:
-        found = attempt_now(attempt)
-    except BaseException as e:
+        found = attempt_now(attempt, started)
+    except BaseException as e:  # whatever the engine says is the result
         traceback.print_exc()
-        found = {"error": f"{type(e).__name__}: {e}"}
-    out.write_text(json.dumps(found), encoding="utf-8")
+        found = {"error": _innermost(e), "started": begun}
+    atomic_write(out, json.dumps(found).encode())
     return 0
+
+
+def _innermost(error: BaseException) -> str:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return f"{type(error).__name__}: {error}"
 
 
 if __name__ == "__main__":

@@ -92,10 +92,19 @@ class _Tables:
         scale = np.sqrt((model.embed**2).mean(-1, keepdims=True) + model.epsilon)
         x = model.embed / scale * layer.before
         self.keys = (x @ layer.k.T).reshape(len(every), model.kv, model.head).astype(np.float32)
-        self.values = model.stored((x @ layer.v.T).reshape(len(every), model.kv, model.head).astype(np.float32))
+        self.values = model.stored(
+            (x @ layer.v.T).reshape(len(every), model.kv, model.head).astype(np.float32)
+        )
         self.chain, self.model = Chain(model), model
         angles = np.arange(POSITIONS, dtype=np.float32)[:, None] * model.frequencies
         self.cos, self.sin = np.cos(angles)[:, None, :], np.sin(angles)[:, None, :]
+
+    def position(self, token: int, key: Floats) -> int:
+        """The position whose rotation brings the token's key nearest to this one."""
+        (a, b), (x, y) = np.split(self.keys[token], 2, axis=-1), np.split(key, 2, axis=-1)
+        # The cosines and sines of all positions against the part of the key that lies along and across it.
+        score = self.cos * (a * x + b * y) + self.sin * (a * y - b * x)
+        return int(score.sum((1, 2)).argmax())
 
     def rows(self, tokens: Any, positions: Any) -> tuple[Floats, Floats]:
         """Keys and values of (token, position) pairs."""
@@ -135,15 +144,15 @@ class Canary:
         not a number), None where it is neither."""
         numbers = self.layout.numbers(page)
         keys, values = numbers[self.layout.keys], numbers[self.layout.values]
-        tables, found = self._tables[adapter], []
+        tables, found = self._tables[adapter], list[tuple[int, int] | None]()
         for k, v in zip(keys, values, strict=True):
             if not np.isfinite(k).all() or not np.isfinite(v).all() or (not k.any() and not v.any()):
                 found.append((-1, -1))
                 continue
             token = int(((tables.values - v) ** 2).sum((1, 2)).argmin())
-            every, _ = tables.rows(np.full(POSITIONS, token), np.arange(POSITIONS))
-            position = int(((every - k) ** 2).sum((1, 2)).argmin())
-            good = self._near(k, every[position]).all() and self._near(v, tables.values[token]).all()
+            position = tables.position(token, k)
+            key, value = tables.rows([token], [position])
+            good = self._near(k, key[0]).all() and self._near(v, value[0]).all()
             found.append((token, position) if good else None)
         return found
 
@@ -166,10 +175,7 @@ class Canary:
                 number = numbers[index] if index < len(numbers) else -1
                 identity = (one.adapter, number) if number >= 0 else (one.adapter, -1, one.request, index)
                 if page == 0 or (
-                    known
-                    and known.identity == identity
-                    and filled <= len(known.tokens)
-                    and not changed[page]
+                    known and known.identity == identity and filled <= len(known.tokens) and not changed[page]
                 ):
                     continue
                 start = index * block
@@ -212,10 +218,14 @@ class Canary:
         numbers = self._numbers.setdefault(one.request, [])
         full = one.computed // self.layout.block
         if len(numbers) < full:
-            numbers += self._chain(numbers[-1] if numbers else -1, one.tokens, full, one.adapter, len(numbers))
+            numbers += self._chain(
+                numbers[-1] if numbers else -1, one.tokens, full, one.adapter, len(numbers)
+            )
         return numbers[:full]
 
-    def _chain(self, parent: int, tokens: Sequence[int], full: int, adapter: int, begin: int = 0) -> list[int]:
+    def _chain(
+        self, parent: int, tokens: Sequence[int], full: int, adapter: int, begin: int = 0
+    ) -> list[int]:
         chain, block, numbers = self._tables[adapter].chain, self.layout.block, []
         for index in range(begin, full):
             parent = chain.block(parent, tuple(tokens[index * block : (index + 1) * block]))
@@ -316,9 +326,9 @@ class Canary:
             ):
                 return f"request {other.request}'s positions {_ranges(sorted(p for _, p in named))}"
         for page, known in sorted(self._known.items()):
-            if named and all(0 <= p - known.start < len(known.tokens) for _, p in named):
-                if all(known.tokens[p - known.start] == t for t, p in named):
-                    return f"what request {known.request} had in page {page}"
+            at = {known.start + i: t for i, t in enumerate(known.tokens)}
+            if named and all(at.get(p) == t for t, p in named):
+                return f"what request {known.request} had in page {page}"
         return "tokens " + ", ".join(f"{t} at {p}" for t, p in named[:3]) if named else "no token's bytes"
 
 
@@ -326,7 +336,8 @@ def _holds(
     lies: Sequence[tuple[int, int] | None], slots: Sequence[int], tokens: Sequence[int], start: int
 ) -> bool:
     return all(
-        slot < len(tokens) and lie == (tokens[slot], start + slot) for lie, slot in zip(lies, slots, strict=True)
+        slot < len(tokens) and lie == (tokens[slot], start + slot)
+        for lie, slot in zip(lies, slots, strict=True)
     )
 
 

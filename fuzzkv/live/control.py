@@ -28,6 +28,7 @@ import fuzzkv
 from fuzzkv.errors import EnvironmentFailure
 from fuzzkv.live.config import EngineConfig
 from fuzzkv.live.history import LiveHistory
+from fuzzkv.live.inside import environment
 from fuzzkv.live.models import adapter, build
 from fuzzkv.live.oracles import Answer
 from fuzzkv.replay.engine import installed
@@ -67,7 +68,11 @@ class Control:
     def answers(self, questions: Sequence[Question]) -> list[Answer]:
         """One answer a question. Raises FKV052 (the control died) and FKV053 (it didn't answer)."""
         self.asked += len(questions)
-        missing = list(dict.fromkeys(q for q in questions if self._known(q) is None))
+        longest: dict[tuple[int, tuple[int, ...]], Question] = {}
+        for q in questions:
+            if self._known(q) is None and q.tokens > getattr(longest.get((q.adapter, q.prompt)), "tokens", 0):
+                longest[q.adapter, q.prompt] = q
+        missing = list(longest.values())
         for adapted in (False, True):
             todo = [q for q in missing if bool(q.adapter) == adapted]
             if todo:
@@ -76,9 +81,8 @@ class Control:
                 self.computed += len(todo)
         found = []
         for question in questions:
-            answer = self._known(question)
-            assert answer is not None
-            found.append(Answer(answer.tokens[: question.tokens], answer.gaps[: question.tokens]))
+            known = self._known(question) or Answer((), ())
+            found.append(Answer(known.tokens[: question.tokens], known.gaps[: question.tokens]))
         return found
 
     def for_history(self, history: LiveHistory) -> list[Answer | None]:
@@ -89,7 +93,7 @@ class Control:
             for prompt, made, number in zip(history.prompts, history.tokens, adapters, strict=True)
         ]
         wanted = [q for q in rows if q.tokens]
-        answers = dict(zip(wanted, self.answers(wanted), strict=True))
+        answers: dict[Question, Answer] = dict(zip(wanted, self.answers(wanted), strict=True))
         return [answers.get(q) for q in rows]
 
     def close(self) -> None:
@@ -161,19 +165,15 @@ class _Worker:
     """The process, as its parent sees it."""
 
     def __init__(self, config: EngineConfig) -> None:
-        from fuzzkv.live.inside import environment
-
-        root = str(Path(fuzzkv.__file__).parents[1])
-        path = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH", "")) if p)
         # A file, so that a chatty engine can't fill a pipe that nobody reads.
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115: closed with the worker
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115
         self.process = subprocess.Popen(
             [sys.executable, "-m", "fuzzkv.live.control", json.dumps(config.as_json())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
             start_new_session=True,
-            env={**os.environ, **environment(), "PYTHONPATH": path},
+            env=engine_environment(),
         )
         self._rest = b""
 
@@ -222,6 +222,13 @@ class _Worker:
             with contextlib.suppress(OSError):
                 if stream is not None:
                     stream.close()
+
+
+def engine_environment() -> dict[str, str]:
+    """This process's environment, with what an engine's process needs."""
+    root = str(Path(fuzzkv.__file__).parents[1])
+    path = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH", "")) if p)
+    return {**os.environ, **environment(), "PYTHONPATH": path}
 
 
 def _failure(code: str, reason: str) -> EnvironmentFailure:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fuzzkv.errors import EnvironmentFailure
+from fuzzkv.live import models
 from fuzzkv.live.config import EngineConfig
 from fuzzkv.live.journal import Journal
 from fuzzkv.live.link import Link
@@ -277,7 +278,9 @@ class LiveEngine:
         torch, page = self._torch, self.layer_page(layer, 0)
         page.zero_()
         context = self._core.vllm_config.compilation_config.static_forward_context
-        attention = next(a for a in context.values() if a.kv_cache.data_ptr() == self.layers[layer].data_ptr())
+        attention = next(
+            a for a in context.values() if a.kv_cache.data_ptr() == self.layers[layer].data_ptr()
+        )
         device = self.layers[layer].device
         attention.impl.do_kv_cache_update(
             attention,
@@ -357,6 +360,4 @@ def _offload_worker() -> Any:
 def _adapter(number: int) -> Any:
     from vllm.lora.request import LoRARequest
 
-    from fuzzkv.live.models import adapter
-
-    return LoRARequest(f"adapter{number + 1}", number + 1, str(adapter(number + 1).path))
+    return LoRARequest(f"adapter-{number}", number + 1, str(models.adapter(number).path))

@@ -40,7 +40,7 @@ def table(encoding: str) -> Floats:
     else:
         value[exponent == 31] = np.nan
         value[(raw & 127) == 124] = np.inf * sign[(raw & 127) == 124]
-    return value.astype(np.float32)
+    return np.asarray(value, np.float32)
 
 
 def decode(data: Bytes, encoding: str) -> Floats:
@@ -52,7 +52,7 @@ def decode(data: Bytes, encoding: str) -> Floats:
         return data.view(np.float16).astype(np.float32)
     if encoding == "bfloat16":
         return (data.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
-    return table(encoding)[data]
+    return np.asarray(table(encoding)[data])
 
 
 def rounder(encoding: str, *, toward_zero: bool = False) -> Callable[[Floats], Floats]:
@@ -79,7 +79,7 @@ def rounder(encoding: str, *, toward_zero: bool = False) -> Callable[[Floats], F
         left, right = size - grid[low], grid[high] - size
         up = (right < left) | ((right == left) & (high % 2 == 0))
         chosen = grid[low] if toward_zero else np.where(up, grid[high], grid[low])
-        return np.copysign(chosen, x).astype(np.float32)
+        return np.asarray(np.copysign(chosen, x), np.float32)
 
     return to_grid
 

@@ -51,7 +51,9 @@ class Reference:
         from safetensors.numpy import load_file
 
         config: dict[str, Any] = json.loads((path / "config.json").read_text(encoding="utf-8"))
-        weights = {k: np.asarray(v, np.float32) for k, v in load_file(str(path / "model.safetensors")).items()}
+        weights = {
+            k: np.asarray(v, np.float32) for k, v in load_file(str(path / "model.safetensors")).items()
+        }
         if adapter is not None:
             _merge(weights, adapter)
         self.heads, self.kv = int(config["num_attention_heads"]), int(config["num_key_value_heads"])
@@ -81,7 +83,7 @@ class Reference:
         angles = np.asarray(positions, np.float32)[:, None] * self.frequencies
         cos, sin = np.cos(angles)[:, None, :], np.sin(angles)[:, None, :]
         a, b = np.split(x, 2, axis=-1)
-        return np.concatenate((a * cos - b * sin, b * cos + a * sin), axis=-1).astype(np.float32)
+        return np.asarray(np.concatenate((a * cos - b * sin, b * cos + a * sin), axis=-1), np.float32)
 
     def extend(
         self, past: Sequence[tuple[Floats, Floats]], tokens: Sequence[int], start: int
@@ -116,7 +118,8 @@ class Reference:
         scores[:, hidden] = -np.inf
         weights = np.exp(scores - scores.max(-1, keepdims=True))
         weights /= weights.sum(-1, keepdims=True)
-        return np.einsum("hqk,khd->qhd", weights, v, optimize=True).reshape(q.shape[0], -1).astype(np.float32)
+        found = np.einsum("hqk,khd->qhd", weights, v, optimize=True)
+        return np.asarray(found.reshape(q.shape[0], -1), np.float32)
 
 
 class Chain:
@@ -162,12 +165,14 @@ class Chain:
 
 
 def _layer(weights: dict[str, Floats], number: int, window: int) -> _Layer:
-    at = f"model.layers.{number}."
-    names = ("q_proj", "k_proj", "v_proj", "o_proj")
-    attention = [weights[f"{at}self_attn.{name}.weight"] for name in names]
-    inner = [weights[f"{at}mlp.{name}.weight"] for name in ("gate_proj", "up_proj", "down_proj")]
-    norms = [weights[f"{at}{name}.weight"] for name in ("input_layernorm", "post_attention_layernorm")]
-    return _Layer(*attention, *inner, *norms, window)
+    names = {
+        **{name: f"self_attn.{name}_proj" for name in "qkvo"},
+        **{name: f"mlp.{name}_proj" for name in ("gate", "up", "down")},
+        "before": "input_layernorm",
+        "after": "post_attention_layernorm",
+    }
+    parts: dict[str, Any] = {k: weights[f"model.layers.{number}.{v}.weight"] for k, v in names.items()}
+    return _Layer(**parts, window=window)
 
 
 def _merge(weights: dict[str, Floats], adapter: Path) -> None:
@@ -185,4 +190,4 @@ def _merge(weights: dict[str, Floats], adapter: Path) -> None:
 
 def _norm(x: Floats, weight: Floats, epsilon: float) -> Floats:
     scale = 1.0 / np.sqrt((x * x).mean(-1, keepdims=True) + np.float32(epsilon))
-    return (x * scale * weight).astype(np.float32)
+    return np.asarray(x * scale * weight, np.float32)

@@ -41,6 +41,38 @@ class FindingLike(Protocol):
     def cure(self) -> str: ...
 
 
+class AbilityLike(Protocol):
+    """What the listing needs of a feature of the engine that was tried (read only)."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def verdict(self) -> str: ...
+    @property
+    def tried(self) -> str: ...
+    @property
+    def said(self) -> str: ...
+
+
+VERDICTS: Final = {
+    "supported": "green",
+    "fails alone": "bold red",
+    "inert": "yellow",
+    "unknown": "bold magenta",
+}
+
+
+def ability_listing(engine: str, abilities: Sequence[AbilityLike]) -> RenderableType:
+    """A table of what an engine can do: name, verdict, what was tried and what came of it."""
+    table = Table(box=box.SIMPLE_HEAD, title=engine, title_justify="left")
+    for heading in ("feature", "verdict", "what was tried, and what came of it"):
+        table.add_column(heading, no_wrap=heading != "what was tried, and what came of it")
+    for one in abilities:
+        verdict = Text(one.verdict, VERDICTS.get(one.verdict, ""))
+        table.add_row(one.name, verdict, f"{one.tried}: {one.said}")
+    return table
+
+
 def policy_listing(policies: Sequence[PolicyLike]) -> RenderableType:
     """One block a policy: kind, evidence, actions, parameters, source."""
     parts: list[RenderableType] = []

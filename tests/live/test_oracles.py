@@ -1,0 +1,210 @@
+"""The oracles of a live run on toys: each finds its mutant and is silent on the twin."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fuzzkv.live.canary import Canary
+from fuzzkv.live.history import LiveHistory, LiveViolation
+from fuzzkv.live.journal import Journal
+from fuzzkv.live.models import build
+from fuzzkv.live.oracles import Answer, ContentWatcher, FailedLoads, inert_tier, repeated, token_violations
+from tests.live.test_canary import A, B, Pool, layout
+
+
+class Toy:
+    """An engine with two requests: what the watcher reads of one."""
+
+    def __init__(self) -> None:
+        self.pool = Pool(Canary(build("tiny").path, layout()))
+        self.journal = Journal()
+        self.groups = 1
+        self.requests = [self._request(A), self._request(B)]
+        self.tables: list[tuple[int, ...]] = [(1, 2, 3), (4, 5, 6)]
+        self.states = ["RUNNING", "RUNNING"]
+        self.pool.fill(A, (1, 2, 3))
+        self.pool.fill(B, (4, 5, 6))
+
+    @staticmethod
+    def _request(tokens: tuple[int, ...]) -> Any:
+        return SimpleNamespace(prompt=tokens[:70], tokens=tokens[70:], adapter=0)
+
+    def unfinished(self) -> list[int]:
+        return [0, 1]
+
+    def status(self, number: int) -> str:
+        return self.states[number]
+
+    def computed(self, number: int) -> int:
+        return 80
+
+    def blocks_of(self, number: int) -> tuple[int, ...]:
+        return self.tables[number]
+
+    def watch(self, **more: Any) -> ContentWatcher:
+        watcher = ContentWatcher(self.pool.canary, lambda e: e.pool.pages, **more)
+        watcher.begin(self, None)
+        return watcher
+
+
+@pytest.fixture(scope="module")
+def made() -> Toy:
+    return Toy()
+
+
+@pytest.fixture
+def toy(made: Toy) -> Toy:
+    made.journal.clear()
+    made.states[:], made.groups = ["RUNNING", "RUNNING"], 1
+    made.pool.fill(A, (1, 2, 3))
+    made.pool.fill(B, (4, 5, 6))
+    return made
+
+
+def test_a_clean_run_is_silent(toy: Toy) -> None:
+    watcher = toy.watch()
+    assert list(watcher.after_step(toy)) == []
+    assert list(watcher.end(toy)) == []
+    assert toy.journal.counters["pages_checked"] == 6
+
+
+def test_a_foreign_page_is_told(toy: Toy) -> None:
+    watcher = toy.watch()
+    for layer in toy.pool.pages:
+        layer[5] = layer[2]
+    (violation,) = watcher.after_step(toy)
+    assert (violation.invariant, violation.what, violation.request, violation.page) == ("I2", "foreign", 1, 5)
+
+
+def test_what_follows_from_a_wrong_page_is_not_told(toy: Toy) -> None:
+    watcher = toy.watch()
+    toy.pool.pages[1][4] = 0
+    toy.pool.pages[1][5] = 0
+    toy.pool.pages[1][1] = 0
+    found = [(v.what, v.request, v.page) for v in watcher.after_step(toy)]
+    assert found == [("context", 0, 1), ("context", 1, 4)]
+
+
+def test_a_failed_load_that_is_served_is_told_as_one(toy: Toy) -> None:
+    watcher = toy.watch()
+    for layer in toy.pool.pages:
+        layer[5] = 0
+    toy.journal.entries += [("load+", 0, 5, 9), ("load!", 0), ("load=", 0)]
+    (violation,) = watcher.after_step(toy)
+    assert (violation.invariant, violation.what, violation.page) == ("I16", "unfilled", 5)
+    assert "load into page 5 failed" in violation.text
+
+
+def test_a_failed_load_that_was_computed_anew_is_silent(toy: Toy) -> None:
+    watcher = toy.watch()
+    toy.journal.entries += [("load+", 0, 5, 9), ("load!", 0), ("load=", 0)]
+    assert list(watcher.after_step(toy)) == []
+
+
+def test_who_waits_for_a_load_is_not_looked_at(toy: Toy) -> None:
+    watcher = toy.watch()
+    toy.states[1] = "WAITING_FOR_REMOTE_KVS"
+    for layer in toy.pool.pages:
+        layer[5] = 0
+    assert list(watcher.after_step(toy)) == []
+
+
+def test_several_groups_are_left_alone(toy: Toy) -> None:
+    watcher = toy.watch()
+    toy.groups = 2
+    for layer in toy.pool.pages:
+        layer[5] = 0
+    assert list(watcher.after_step(toy)) == []
+    assert "pages_checked" not in toy.journal.counters
+
+
+def test_every_other_step(toy: Toy) -> None:
+    watcher = toy.watch(every=2)
+    toy.pool.pages[0][5] = 0
+    assert list(watcher.after_step(toy)) == []
+    assert len(list(watcher.after_step(toy))) == 1
+
+
+def test_failed_loads_are_read_from_the_log() -> None:
+    log: list[Any] = [("load+", 0, 3, 10, 4, 11), ("load+", 1, 6, 12), ("load!", 0)]
+    failed = FailedLoads()
+    failed.read(log)
+    assert failed.pages == {3, 4}
+    log += [("load-", 0), ("load~", 1)]
+    failed.read(log)
+    assert failed.pages == {6}, "tried again, and done"
+    log.append(("alloc", 2, 6))
+    failed.read(log)
+    assert failed.pages == set(), "given to another"
+
+
+ANSWER = Answer((5, 6, 7, 8), (1.0, 0.000005, 1.0, 1.0))
+
+
+def history(*tokens: int, **more: Any) -> LiveHistory:
+    return LiveHistory(tokens=(tokens,), prompts=((1, 2),), **more)
+
+
+@pytest.mark.parametrize("made", [(5, 6, 7, 8), (5, 6), (), (-1,), (5, 6, -1)])
+def test_the_same_tokens_are_silent(made: tuple[int, ...]) -> None:
+    assert token_violations(history(*made), [ANSWER]).violations == ()
+
+
+def test_other_tokens_are_told() -> None:
+    compared = token_violations(history(5, 6, 9, 8), [ANSWER])
+    (violation,) = compared.violations
+    assert (violation.what, violation.invariant, violation.request) == ("token", "I3", 0)
+    assert (
+        "token 2 of request 0 is 9, alone it is 7 (gap 1.0000); its pages were not checked" in violation.text
+    )
+    (violation,) = token_violations(history(5, 6, 9, 8, counters={"pages_checked": 9}), [ANSWER]).violations
+    assert violation.invariant == "I5" and "none of its pages" in violation.text
+
+
+def test_other_tokens_after_a_wrong_page_have_its_invariant() -> None:
+    known = (LiveViolation("I16", "unfilled", request=0), LiveViolation("I2", "foreign", request=0))
+    (violation,) = token_violations(history(5, 9, violations=known), [Answer((5, 6), (1.0, 1.0))]).violations
+    assert violation.invariant == "I16"
+
+
+def test_a_numeric_tie_is_counted_and_not_told() -> None:
+    compared = token_violations(history(5, 9, 9, 9), [ANSWER])
+    assert (compared.violations, compared.ties, compared.tokens) == ((), 1, 4)
+
+
+def test_a_request_without_an_answer_is_skipped() -> None:
+    assert token_violations(history(5, 9), [None]).tokens == 0
+
+
+def stored(**counters: int) -> LiveHistory:
+    prompt = tuple(range(70))
+    return LiveHistory(prompts=(prompt,) * 4, adapters=(0, 0, 0, 1), counters=counters)
+
+
+def test_repeated_blocks_are_counted_with_their_adapter() -> None:
+    assert repeated(stored()) == 4
+
+
+def test_a_tier_that_never_serves_is_inert() -> None:
+    violation = inert_tier([stored(stored_pages=6)])
+    assert violation is not None and (violation.invariant, violation.what) == ("I15", "inert")
+
+
+@pytest.mark.parametrize(
+    "counters", [{}, {"stored_pages": 6, "loaded_pages": 1}, {"stored_pages": 6, "hits": 4}]
+)
+def test_tiers_that_serve_or_need_not_are_silent(counters: dict[str, int]) -> None:
+    assert inert_tier([stored(**counters)]) is None
+
+
+def test_nothing_asked_again_is_no_inert_tier() -> None:
+    once = LiveHistory(prompts=(tuple(range(70)),), counters={"stored_pages": 6})
+    assert inert_tier([once]) is None
+
+
+def test_pages_keep_their_dtype(toy: Toy) -> None:
+    assert toy.pool.pages[0].dtype == np.uint8
