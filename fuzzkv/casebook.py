@@ -13,7 +13,7 @@ from fuzzkv.contract.invariants import BY_ID
 from fuzzkv.contract.layout import PAGES
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import ACT, Config, Event, Schedule, afterwards, schedule_from_json
-from fuzzkv.corpus import case_id
+from fuzzkv.corpus import case_id, is_live
 from fuzzkv.errors import UsageError
 from fuzzkv.machine.history import History, run_history
 from fuzzkv.machine.outcome import ArmOutcome
@@ -157,8 +157,15 @@ def read_case(case: Mapping[str, Any], *, allowed: Mapping[str, Policy] | None =
 
     Its policies must be installed (or in ``allowed``): a case never imports code.  Raises ``UsageError`` for
     a policy that isn't known (FKV001), another version (FKV006), an unknown parameter (FKV005) or
-    configuration (FKV032), and a malformed event (FKV033).
+    configuration (FKV032), a malformed event (FKV033), and a case of a live engine (FKV101).
     """
+    if is_live(case):
+        raise UsageError(
+            code="FKV101",
+            value=str(case["id"]),
+            reason="it is a case of a live engine, and this reads cases of the model",
+            cure="'fuzzkv replay' runs it, 'fuzzkv corpus show' shows it.",
+        )
     known = {**installed(), **(allowed or {})}
     chosen = []
     for entry in case["policies"]:

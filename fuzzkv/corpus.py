@@ -31,6 +31,7 @@ __all__ = [
     "confirmation_entry",
     "find_case",
     "find_path",
+    "is_live",
     "load_case",
     "load_corpus",
 ]
@@ -61,6 +62,11 @@ class Saved:
 def case_id(case: Mapping[str, Any]) -> str:
     """The content address of a case, from its semantic part only."""
     return "fkv-" + digest({key: case[key] for key in SEMANTIC})[:12]
+
+
+def is_live(case: Mapping[str, Any]) -> bool:
+    """Whether a case is of a live schedule, which runs on an engine and not on the model."""
+    return "target" in case
 
 
 def validate(case: Any, source: object) -> Case:

@@ -79,6 +79,9 @@ CODES: Final[dict[str, str]] = {
     # verdicts and reports
     "FKV080": "a hunt that reached none of its goals (vacuous)",
     "FKV081": "a report that could not be written",
+    # live engines
+    "FKV100": "live policies that want different values of one setting of the engine",
+    "FKV101": "a case of another target than the one that it is read for",
     # the live engine as a target
     "FKV110": "KV pages whose layout this build does not show, so that they can't be read",
     # never the user's fault

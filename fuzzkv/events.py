@@ -158,6 +158,25 @@ class SearchDone(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class LivesDone(Event):
+    """A search on live engines ended: schedules and engine steps (those of controls and shrinking too), engines started,
+    policy sets, how many of the pairs and triples that an engine can have were in one of them, abstract states of page
+    events that were met; ``acted`` tells of each set in how many of its schedules all of its policies acted.
+    """
+
+    schedules: int
+    steps: int
+    lives: int
+    sets: int
+    pairs: int
+    of_pairs: int
+    triples: int
+    of_triples: int
+    states: int
+    acted: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ShrinkStep(Event):
     """A shorter failing schedule, or a smaller set, was found."""
 

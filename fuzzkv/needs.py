@@ -39,6 +39,7 @@ OF_CLAUSE: Mapping[str, tuple[str, ...]] = {
     "fail-closed": ("authority",),
 }
 """The pieces that each clause of the contract reads; those that are missing read what is in view."""
+_LEFT_OUT = {"FKV001": "it needs other policies", "FKV101": "it is a case of a live engine"}
 
 
 def necessity(
@@ -60,9 +61,9 @@ def necessity(
         try:
             recipe = read_case(case, allowed=known)
         except UsageError as error:
-            if error.code != "FKV001":
+            if error.code not in _LEFT_OUT:
                 raise
-            left_out.append({"id": case["id"], "why": "it needs other policies"})
+            left_out.append({"id": case["id"], "why": _LEFT_OUT[error.code]})
             continue
         if any(policy.free for policy in recipe.policies):
             left_out.append({"id": case["id"], "why": "a policy in ordinary Python can't be looked into"})

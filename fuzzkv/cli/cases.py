@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -14,17 +16,22 @@ from fuzzkv.errors import EXIT_CLEAN, EXIT_CONFLICT, EXIT_ENVIRONMENT, Environme
 
 @click.command()
 @click.argument("case")
-@click.option("--target", type=click.Choice(["model", "vllm"]), default="model", show_default=True)
+@click.option(
+    "--target",
+    type=click.Choice(["model", "vllm"]),
+    default=None,
+    help="[default: where the case is from: the model, or a live engine]",
+)
 @click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
 @allow_option
 @corpus_option
 @no_color_option
-def replay(case: str, target: str, device: str, policies: str, corpus: Path, no_color: bool) -> None:
+def replay(case: str, target: str | None, device: str, policies: str, corpus: Path, no_color: bool) -> None:
     """Run a CASE (id, file or folder) again: exit 1 if it still fails.
 
     Of a folder, cases that need other policies are named and left out (exit 3 if nothing else fails).
     """
-    from fuzzkv.corpus import find_case, load_corpus
+    from fuzzkv.corpus import find_case, is_live, load_corpus
     from fuzzkv.report.session import Session
 
     if case.strip() and os.path.isdir(case):
@@ -41,9 +48,12 @@ def replay(case: str, target: str, device: str, policies: str, corpus: Path, no_
         from fuzzkv.confirming import replay_case
 
         for item in cases:
+            if is_live(item):
+                codes.append(_replay_live(item, target, device, session.line))
+                continue
             try:
                 result = replay_case(
-                    item, target, device=device, policies=chosen, listeners=session.listeners
+                    item, target or "model", device=device, policies=chosen, listeners=session.listeners
                 )
             except UsageError as error:
                 # In a folder the others still run; what didn't proves nothing.
@@ -52,11 +62,30 @@ def replay(case: str, target: str, device: str, policies: str, corpus: Path, no_
                 session.line(f"{item['id']} not run: it needs other policies. {item['replay']}")
                 codes.append(EXIT_ENVIRONMENT)
                 continue
-            session.line(f"{item['id']} on {target}: {result.verdict}. {result.detail}".rstrip(". ") + ".")
-            codes.append(
-                EXIT_ENVIRONMENT if result.fails is None else EXIT_CONFLICT if result.fails else EXIT_CLEAN
+            session.line(
+                f"{item['id']} on {target or 'model'}: {result.verdict}. {result.detail}".rstrip(". ") + "."
             )
+            codes.append(_code(result.fails))
     sys.exit(EXIT_CONFLICT if EXIT_CONFLICT in codes else max(codes, default=EXIT_CLEAN))
+
+
+def _code(fails: bool | None) -> int:
+    return EXIT_ENVIRONMENT if fails is None else EXIT_CONFLICT if fails else EXIT_CLEAN
+
+
+def _replay_live(case: Mapping[str, Any], target: str | None, device: str, say: Callable[[str], None]) -> int:
+    if target == "model":
+        raise UsageError(
+            code="FKV101",
+            value=str(case["id"]),
+            reason="it is a case of a live engine, which the model can't run",
+            cure="Leave --target out.",
+        )
+    from fuzzkv.cli.live import replay_one
+
+    text, fails = replay_one(case, device)
+    say(f"{case['id']} on {text}".rstrip(". ") + ".")
+    return _code(fails)
 
 
 @click.command()

@@ -14,9 +14,13 @@ from fuzzkv.errors import EXIT_INTERRUPTED, FuzzkvError
 STRENGTH = "Plans cover all pairs (2) or triples (3)."
 SOLVER = "Events up to which the solver looks first; each costs twice the time of the one before."
 STOP_RISK = "Stop once a new kind is less likely than this."
+TARGET = "Where schedules run: the model, or a live engine (policies vllm:NAME, all of them by default)."
 
 
 @click.command()
+@click.option(
+    "--target", type=click.Choice(["model", "vllm"]), default="model", show_default=True, help=TARGET
+)
 @click.option(
     "--policies", default="offload,quant,evict", show_default=True, help="Names or pkg.module:NAME."
 )
@@ -39,6 +43,7 @@ STOP_RISK = "Stop once a new kind is less likely than this."
 @corpus_option
 @no_color_option
 def hunt(
+    target: str,
     policies: str,
     seed: int,
     max_examples: int | None,
@@ -56,6 +61,20 @@ def hunt(
     no_color: bool,
 ) -> None:
     """Find, shrink, confirm and file conflicts."""
+    if target == "vllm":
+        from fuzzkv.cli.live import hunt_live
+
+        hunt_live(
+            policies=policies,
+            seed=seed,
+            max_examples=max_examples,
+            max_time=max_time,
+            strength=strength,
+            device=device,
+            report_dir=report_dir,
+            corpus=corpus,
+            no_color=no_color,
+        )
     from fuzzkv.options import HuntOptions, parse_policies, parse_seconds, parse_workers
     from fuzzkv.workers import cores
 

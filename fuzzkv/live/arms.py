@@ -64,8 +64,10 @@ class Arm:
 
     @property
     def idle(self) -> tuple[str, ...]:
-        """Policies that nothing shows to have acted."""
-        return tuple(p.name for p in self.policies if not p.acted(self.history.counters))
+        """Policies that nothing shows to have acted; a life that died without a word tells nothing of them."""
+        if self.failed and not self.history.acts:
+            return ()
+        return tuple(p.name for p in self.policies if not p.acted(self.history.acts))
 
     def kind_of(self, violation: LiveViolation) -> LiveKind:
         """The kind of one of its violations."""

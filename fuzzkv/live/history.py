@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
 from fuzzkv.live.schedule import LiveSchedule
@@ -55,6 +57,11 @@ class LiveHistory:
     def failed(self) -> bool:
         """Whether anything was broken."""
         return bool(self.violations)
+
+    @cached_property
+    def acts(self) -> Mapping[str, int]:
+        """Counters, and page events by name."""
+        return {**Counter(str(row[0]) for row in self.log), **self.counters}
 
     @property
     def digest(self) -> str:

@@ -23,7 +23,7 @@ from fuzzkv.replay.engine import ENVIRONMENT, require
 
 def environment() -> dict[str, str]:
     """What a life's process is started with."""
-    return {**ENVIRONMENT, "PYTHONHASHSEED": "0"}
+    return {**ENVIRONMENT, "PYTHONHASHSEED": "0", "NUMBA_NUM_THREADS": "1"}
 
 
 @dataclass

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -45,7 +46,7 @@ Start = Callable[[EngineConfig], Life]
 class Lives:
     """``start`` makes a life of a configuration over ``base``; at most ``keep`` are open, the least recently used goes.
 
-    ``started``, ``runs`` and ``steps`` count.
+    :meth:`ahead` starts one while another runs.  ``started``, ``runs`` and ``steps`` count.
     """
 
     start: Start
@@ -55,6 +56,8 @@ class Lives:
     runs: int = 0
     steps: int = 0
     _open: OrderedDict[EngineConfig, Life] = field(default_factory=OrderedDict)
+    _coming: dict[EngineConfig, Future[Life]] = field(default_factory=dict)
+    _starter: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1))
 
     def run(
         self, policies: Sequence[LivePolicy], schedule: LiveSchedule, *, fresh: bool = False
@@ -78,16 +81,28 @@ class Lives:
         """Start the life of a set, unless it is there.  Raises what ``start`` raises."""
         self._life(compose(policies, self.base))
 
+    def ahead(self, policies: Sequence[LivePolicy]) -> None:
+        """Begin to start the life of a set that will be wanted next; what ``start`` raises is raised when it is."""
+        config = compose(policies, self.base)
+        if config not in self._open and config not in self._coming:
+            self._coming[config] = self._starter.submit(self.start, config)
+
     def close(self) -> None:
         """End all of them."""
         for config in list(self._open):
             self._end(config)
+        for coming in self._coming.values():
+            if not coming.cancel():
+                with suppress(Exception):
+                    coming.result().close()
+        self._coming.clear()
 
     def _life(self, config: EngineConfig) -> Life:
         if config not in self._open:
             while len(self._open) >= self.keep:
                 self._end(next(iter(self._open)))
-            self._open[config] = self.start(config)
+            coming = self._coming.pop(config, None)
+            self._open[config] = coming.result() if coming is not None else self.start(config)
             self.started += 1
         self._open.move_to_end(config)
         return self._open[config]

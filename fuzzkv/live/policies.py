@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 from fuzzkv.contract.evidence import COPY_IN, COPY_OUT, Action, Evidence, Manifest
 from fuzzkv.errors import UsageError, did_you_mean
 from fuzzkv.live.config import EngineConfig, TierConfig
-from fuzzkv.live.schedule import LiveSchedule
+from fuzzkv.live.schedule import ARRIVE, FORK, LiveSchedule, blocks, size
 
 PREFIX: Final = "vllm:"
 
@@ -56,8 +56,8 @@ class LivePolicy:
 
     ``changes`` are fields of ``EngineConfig`` that it sets, ``tier`` fields of its ``TierConfig`` (None: it needs no host
     tier).  ``drives`` names what of a schedule only it lets through.  ``exact`` says that its tokens are those of a plain
-    engine; a lossy one is compared with itself alone.  ``exercised`` are counters of a run of which one must be above zero
-    (none: it acts in every step).
+    engine; a lossy one is compared with itself alone.  ``exercised`` names page events or counters of a run, of which
+    one must have happened (none: it acts in every step).
     """
 
     name: str
@@ -69,9 +69,9 @@ class LivePolicy:
     exercised: tuple[str, ...] = ()
     version: str = "1"
 
-    def acted(self, counters: Mapping[str, int]) -> bool:
-        """Whether these counters of a run prove that it did something."""
-        return not self.exercised or any(counters.get(name, 0) > 0 for name in self.exercised)
+    def acted(self, acts: Mapping[str, int]) -> bool:
+        """Whether what a run counted proves that it did something."""
+        return not self.exercised or any(acts.get(name, 0) > 0 for name in self.exercised)
 
 
 def _manifest(
@@ -109,11 +109,11 @@ def _dtype(name: str, kv_dtype: str) -> LivePolicy:
 
 
 ALL: Final[tuple[LivePolicy, ...]] = (
-    _offload("offload-lru", "recency", ("loads",), policy="lru"),
-    _offload("offload-arc", "recency and frequency, ARC", ("loads",), policy="arc"),
-    _offload("offload-chunk2", "recency; chunks of two blocks", ("loads",), blocks_per_chunk=2),
-    _offload("store-threshold", "stored when offered twice", ("loads",), store_threshold=2),
-    _offload("offload-outputs", "blocks of outputs too", ("loads",), prompt_only=False),
+    _offload("offload-lru", "recency", ("stores", "loads"), policy="lru"),
+    _offload("offload-arc", "recency and frequency, ARC", ("stores", "loads"), policy="arc"),
+    _offload("offload-chunk2", "recency; chunks of two blocks", ("stores", "loads"), blocks_per_chunk=2),
+    _offload("store-threshold", "stored when offered twice", ("stores", "loads"), store_threshold=2),
+    _offload("offload-outputs", "blocks of outputs too", ("stores", "loads"), prompt_only=False),
     _dtype("kv-fp8", "fp8"),
     _dtype("kv-fp8-e5m2", "fp8_e5m2"),
     _dtype("kv-int8-per-token-head", "int8_per_token_head"),
@@ -123,7 +123,7 @@ ALL: Final[tuple[LivePolicy, ...]] = (
             "reuse", "near-reuse", "hash of the exact tokens", _PUBLISH, source="vLLM: enable_prefix_caching"
         ),
         changes={"prefix_cache": True},
-        exercised=("hits",),
+        exercised=("publish", "hits"),
     ),
     LivePolicy(
         name="vllm:preempt",
@@ -241,10 +241,23 @@ def compatible(policies: Sequence[LivePolicy]) -> bool:
 
 
 def driven(policies: Sequence[LivePolicy], schedule: LiveSchedule, config: EngineConfig) -> LiveSchedule:
-    """The schedule as these policies meet it: unless one of them drives that, the pool is all that the life has, and a
-    step takes the longest prompt whole.
+    """The schedule as these policies meet it: unless one of them drives that, the pool is never so small that a request
+    has to give way (frames are reused all the same), and a step takes the longest prompt whole.
     """
     drives = {policy.drives for policy in policies}
-    whole = max(config.step_tokens, config.context)
-    pool = min(schedule.pool, config.pages) if "pool" in drives else config.pages
-    return replace(schedule, pool=pool, chunk=schedule.chunk if "chunk" in drives else whole)
+    pool, whole = schedule.pool, max(config.step_tokens, config.context)
+    if "pool" not in drives:
+        pool = max(pool, demand(schedule, config.requests))
+    return replace(
+        schedule, pool=min(pool, config.pages), chunk=schedule.chunk if "chunk" in drives else whole
+    )
+
+
+def demand(schedule: LiveSchedule, requests: int) -> int:
+    """Device blocks with which the ``requests`` largest requests of a schedule run side by side (an upper bound)."""
+    sizes: list[int] = []
+    for op, _, code, output in schedule.events:
+        if op in (ARRIVE, FORK):
+            longest = max(sizes, default=0) if op == FORK else 0
+            sizes.append(longest + size(code) + output)
+    return sum(blocks(tokens) + 1 for tokens in sorted(sizes)[-requests:])

@@ -1,7 +1,7 @@
 """Live schedules as Hypothesis draws them, and as bytes: fixed-width events in one ``binary`` draw.
 
-Simpler bytes decode to simpler events (zero: one step of the engine on a large pool), and any bytes decode to some
-schedule, so Hypothesis shrinks them well.  :func:`encode` is the way back, so that it can start from a schedule that was
+Simpler bytes decode to simpler events (zeros: none at all, on a large pool), and any bytes decode to some schedule, so
+Hypothesis shrinks them well.  :func:`encode` is the way back, so that it can start from a schedule that was
 found by other means.
 """
 
@@ -42,8 +42,10 @@ def decode(data: bytes) -> LiveSchedule:
     """The schedule that bytes stand for; what is missing at the end is zero, what is too much is left out."""
     head = data[:HEAD].ljust(HEAD, b"\0")
     body = data[HEAD : HEAD + WIDTH * LONGEST]
-    events = [_event(body[at : at + WIDTH].ljust(WIDTH, b"\0")) for at in range(0, len(body), WIDTH)]
-    return LiveSchedule(POOLS[head[0] % len(POOLS)], CHUNKS[head[1] % len(CHUNKS)], tuple(events))
+    groups = [body[at : at + WIDTH].ljust(WIDTH, b"\0") for at in range(0, len(body), WIDTH)]
+    # Zeros are no event: bytes become zero more easily than they become fewer.
+    events = tuple(_event(group) for group in groups if any(group))
+    return LiveSchedule(POOLS[head[0] % len(POOLS)], CHUNKS[head[1] % len(CHUNKS)], events)
 
 
 def encode(schedule: LiveSchedule) -> bytes:
@@ -52,7 +54,7 @@ def encode(schedule: LiveSchedule) -> bytes:
         raise ValueError(f"{len(schedule.events)} events are more than {LONGEST}")
     data = bytearray([POOLS.index(schedule.pool), CHUNKS.index(schedule.chunk)])
     for op, *numbers in schedule.events:
-        data.append(_TABLE.index(op))
+        data.append(max(1, _TABLE.index(op)))
         data += bytes(number - low for number, (low, _) in zip(numbers, BOUNDS[op], strict=True))
     return bytes(data)
 

@@ -164,6 +164,13 @@ class ConsoleReport:
         for line in search_lines(event):
             self._say(f"  {line}")
 
+    def _on_LivesDone(self, event: ev.LivesDone) -> None:
+        self._say(
+            f"  {event.schedules:,} schedules of {event.sets} sets on {event.lives} engines, {event.steps:,} steps in all; "
+            f"{event.pairs} of {event.of_pairs} pairs, {event.triples} of {event.of_triples} triples; "
+            f"{event.states:,} abstract states"
+        )
+
     def _on_ConflictFound(self, event: ev.ConflictFound) -> None:
         label = f" [{event.label}]" if event.label else ""
         name = self.names.get(event.invariant, "")

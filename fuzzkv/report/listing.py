@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from rich import box
@@ -114,7 +114,7 @@ def case_page(case: Case, names: Mapping[str, str]) -> RenderableType:
     for policy in case["policies"]:
         values = ", ".join(f"{key}={value}" for key, value in sorted(policy["parameters"].items()))
         parts.append(Text(f"{policy['name']} {policy['version']}: {values or 'no parameters'}"))
-    parts += [Text(f"config: {', '.join(f'{k}={v}' for k, v in sorted(case['config'].items()))}"), Text()]
+    parts += [Text(f"config: {', '.join(_settings(case['config']))}"), Text()]
     parts += [_schedule(case), Text(), _arms(case)]
     for item in case["confirmations"]:
         reason = f": {item['reason']}" if item.get("reason") else ""
@@ -144,17 +144,27 @@ def doctor_listing(findings: Sequence[FindingLike]) -> RenderableType:
 
 def _schedule(case: Case) -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
-    for title in ("event", "op", "a", "b"):
+    columns = ("event", "op", "a", "b", "c") if "target" in case else ("event", "op", "a", "b")
+    for title in columns:
         table.add_column(title, justify="left" if title == "op" else "right")
     broken = case["violation"].get("event", case["violation"].get("index"))
-    for number, (op, a, b) in enumerate(case["schedule"]):
+    for number, event in enumerate(case["schedule"]):
         style = "bold red" if number == broken else ""
-        table.add_row(str(number), str(op), str(a), str(b), style=style)
+        table.add_row(str(number), *(str(part) for part in event), style=style)
     return table
+
+
+def _settings(config: Mapping[str, Any], within: str = "") -> Iterator[str]:
+    """``name=value`` of every setting that has a value."""
+    for key, value in sorted(config.items()):
+        if isinstance(value, Mapping):
+            yield from _settings(value, f"{within}{key}.")
+        elif value not in (None, ""):
+            yield f"{within}{key}={value}"
 
 
 def _arms(case: Case) -> Text:
     together, controls = arms_text(case)
-    lines = [f"on the model: together {together}, controls {controls}"]
+    lines = [f"on {case.get('engine', 'the model')}: together {together}, controls {controls}"]
     lines += [f"  {policy_text(arm['policies'])}: {arm['verdict']}" for arm in case["arms"]]
     return Text("\n".join(lines))

@@ -1,0 +1,98 @@
+"""What ``hunt`` and ``replay`` do on a live engine."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from fuzzkv.cli.shared import invariant_names
+from fuzzkv.errors import EXIT_INTERRUPTED, FuzzkvError, UsageError
+
+MODEL_ONLY: Final = ("workers", "stop_risk", "solver_depth", "contract", "no_confirm", "confirm_time")
+"""Options of a hunt on the model that mean nothing on an engine."""
+
+
+def given(name: str) -> bool:
+    """Whether an option stands on the command line."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source is click.core.ParameterSource.COMMANDLINE
+
+
+def refuse_model_options() -> None:
+    """FKV030 for an option that a hunt on an engine hasn't."""
+    for name in MODEL_ONLY:
+        if given(name):
+            raise UsageError(
+                code="FKV030",
+                value=f"--{name.replace('_', '-')}",
+                reason="it is an option of hunts on the model, and this one runs on an engine",
+                cure="Leave it out, or use --target model.",
+            )
+
+
+def hunt_live(
+    *,
+    policies: str,
+    seed: int,
+    max_examples: int | None,
+    max_time: str | None,
+    strength: str,
+    device: str,
+    report_dir: Path | None,
+    corpus: Path,
+    no_color: bool,
+) -> None:
+    """``fuzzkv hunt --target vllm``."""
+    from dataclasses import replace
+
+    from fuzzkv.canonical import file_bytes
+    from fuzzkv.files import atomic_write
+    from fuzzkv.live.hunt import BASE, LiveHunt, LiveOptions
+    from fuzzkv.live.policies import ALL, resolve
+    from fuzzkv.live.real import Engines
+    from fuzzkv.options import parse_policies, parse_seconds
+    from fuzzkv.report.session import Session
+
+    refuse_model_options()
+    names = parse_policies(policies) if given("policies") else [policy.name for policy in ALL]
+    seconds = parse_seconds(max_time) if max_time is not None else None if max_examples else 600.0
+    options = LiveOptions(
+        policies=resolve(names),
+        seed=seed,
+        max_examples=max_examples,
+        max_time=seconds,
+        strength=int(strength) if given("strength") else 3,
+        base=replace(BASE, device=device),
+        corpus=corpus,
+    )
+    engines = Engines(device)
+    with (
+        engines,
+        Session(no_color=no_color, report_dir=report_dir, names=invariant_names()) as session,
+    ):
+        try:
+            run = LiveHunt(options, engines.start, engines.judge, engines.name, session.listeners)
+            result = run.run()
+        except KeyboardInterrupt:
+            session.interrupted()
+            sys.exit(EXIT_INTERRUPTED)
+        except FuzzkvError as error:
+            session.failed(error)
+            raise
+    if report_dir is not None:
+        atomic_write(report_dir / "hunt.json", file_bytes(result.report))
+    sys.exit(result.exit_code)
+
+
+def replay_one(case: Mapping[str, Any], device: str) -> tuple[str, bool | None]:
+    """One live case again: what to say, and whether it still fails."""
+    from fuzzkv.live.real import Engines
+    from fuzzkv.live.replaying import replay_live
+
+    with Engines(device) as engines:
+        done = replay_live(case, engines.start, engines.judge)
+        return f"{engines.name}: {done.verdict}. {done.detail}", done.fails

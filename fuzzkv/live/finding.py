@@ -1,0 +1,101 @@
+"""From a failing run to a filed case: the verdict, the quick file, the shrunk one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fuzzkv.corpus import save_case, write_index
+from fuzzkv.errors import FuzzkvError
+from fuzzkv.events import CaseFiled, ConflictFound, Event, Listener, PhaseStarted, ShrinkStep, emit
+from fuzzkv.live.arms import Arm, Arms, LiveKind, Verdict
+from fuzzkv.live.cases import make_live_case
+from fuzzkv.live.config import EngineConfig
+from fuzzkv.live.schedule import LiveSchedule
+from fuzzkv.live.shrinking import TRIES, LiveShrinker
+
+
+@dataclass
+class LiveFiling:
+    """Files conflicts into ``folder``, one case a kind, at once; shrinks them after that.
+
+    ``filed`` has the cases by kind; ``shrinks`` what each shrink did.
+    """
+
+    arms: Arms
+    base: EngineConfig
+    engine: str
+    folder: Path
+    seed: int
+    listeners: Sequence[Listener] = ()
+    tries: int = TRIES
+    filed: dict[LiveKind, dict[str, Any]] = field(default_factory=dict)
+    shrinks: dict[str, dict[str, list[int]]] = field(default_factory=dict)
+    lost: list[str] = field(default_factory=list)
+
+    def known(self, arm: Arm) -> bool:
+        """Whether a case tells of this failure: its kind, or the same of a smaller set."""
+        names = set(arm.names)
+        told = {(v.invariant, v.what) for v in arm.violations}
+        return any(set(kind.policies) <= names and (kind.invariant, kind.what) in told for kind in self.filed)
+
+    def take(self, verdict: Verdict, schedule: LiveSchedule, drawn: int) -> dict[str, Any]:
+        """File a conflict as it is, shrink it, and file that in its place.  Returns the case."""
+        whole = verdict.whole
+        kind = whole.kinds()[0]
+        length = len(schedule.events)
+        self._tell(ConflictFound(kind.policies, kind.invariant, kind.what, length, drawn))
+        quick = self._save(verdict.arms, kind, schedule, drawn, minimal=False)
+        self._tell(PhaseStarted("shrink", 0, f"{' + '.join(kind.policies)} to the shortest schedule"))
+        shrinker = LiveShrinker(self.arms, kind, whole.policies, self.tries)
+        done = shrinker.shrink(schedule)
+        self.shrinks[" + ".join(kind.policies)] = shrinker.counts
+        if done is None:
+            self.lost.append(
+                f"{' + '.join(kind.policies)}: {kind.what}: every shorter schedule fails with fewer"
+            )
+            return quick
+        small, arms = done
+        self._tell(ShrinkStep(kind.policies, kind.invariant, length, len(small.events)))
+        case = self._save(arms, kind, small, drawn, minimal=shrinker.tried < self.tries)
+        if case["id"] != quick["id"]:
+            (self.folder / f"{quick['id']}.json").unlink(missing_ok=True)
+        return case
+
+    def index(self) -> None:
+        """Write the folder's index, if anything was filed."""
+        if self.filed:
+            with suppress(FuzzkvError):  # 'fuzzkv corpus index' makes it anew
+                write_index(self.folder)
+
+    def _save(
+        self, arms: tuple[Arm, ...], kind: LiveKind, schedule: LiveSchedule, drawn: int, *, minimal: bool
+    ) -> dict[str, Any]:
+        case = make_live_case(
+            arms,
+            kind,
+            schedule,
+            self.base,
+            engine=self.engine,
+            seed=self.seed,
+            schedules=drawn,
+            minimal=minimal,
+        )
+        saved = save_case(case, self.folder)
+        self.filed[kind] = saved.case
+        for larger in [k for k in self.filed if _within(kind, k)]:
+            # It fails in the same way as this part of it, so it is no kind of its own.
+            (self.folder / f"{self.filed.pop(larger)['id']}.json").unlink(missing_ok=True)
+        self._tell(CaseFiled(saved.case["id"], str(saved.path), saved.new, saved.case))
+        return saved.case
+
+    def _tell(self, event: Event) -> None:
+        emit(self.listeners, event)
+
+
+def _within(kind: LiveKind, other: LiveKind) -> bool:
+    same = (kind.invariant, kind.what) == (other.invariant, other.what)
+    return same and set(kind.policies) < set(other.policies)

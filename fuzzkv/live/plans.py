@@ -1,0 +1,70 @@
+"""Which sets of live policies a hunt looks at: pairs, then triples; or larger sets that cover them, where there are too many.
+
+An engine takes seconds to start, so every set costs a life.  A large set that fails is reduced to its smallest failing
+part (:mod:`fuzzkv.live.arms`), so one life of six policies looks at fifteen pairs at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations
+from typing import Final
+
+from fuzzkv.live.policies import LivePolicy, compatible, compose
+
+Set = tuple[LivePolicy, ...]
+SIZE: Final = 6
+"""Most policies of a covering set: more of them hide each other's work."""
+
+
+def distinct(chosen: Sequence[LivePolicy]) -> bool:
+    """Whether every policy of a set changes something that the others don't: else a smaller set is the same engine."""
+    whole = _engine(chosen)
+    return all(_engine([p for p in chosen if p is not left_out]) != whole for left_out in chosen)
+
+
+def groups(policies: Sequence[LivePolicy], size: int) -> list[Set]:
+    """All sets of this size that one engine can have."""
+    return [s for s in combinations(policies, size) if compatible(s) and distinct(s)]
+
+
+def plan(policies: Sequence[LivePolicy], *, strength: int, most: int) -> list[Set]:
+    """The sets to look at: all pairs (and triples with ``strength`` 3) if they are at most ``most``, else covering sets,
+    those that cover most first.
+    """
+    wanted = [s for size in range(2, strength + 1) for s in groups(policies, size)]
+    return wanted if len(wanted) <= most else list(_covering(policies, wanted))
+
+
+def covered(sets: Iterable[Set], policies: Sequence[LivePolicy], size: int) -> tuple[int, int]:
+    """How many of the groups of a size are within some of these sets, and how many there are."""
+    looked = [frozenset(p.name for p in s) for s in sets]
+    wanted = [frozenset(p.name for p in s) for s in groups(policies, size)]
+    return sum(any(group <= s for s in looked) for group in wanted), len(wanted)
+
+
+def _covering(policies: Sequence[LivePolicy], wanted: list[Set]) -> Iterator[Set]:
+    left = [frozenset(p.name for p in group) for group in wanted]
+    while left:
+        by_name = {policy.name: policy for policy in policies}
+        # Each begins with a group that isn't covered yet, and grows by what covers most of the others.
+        chosen = [by_name[name] for name in sorted(left[0])]
+        while len(chosen) < SIZE:
+            best, most = None, 0
+            for policy in policies:
+                if policy in chosen or not (compatible([*chosen, policy]) and distinct([*chosen, policy])):
+                    continue
+                names = {p.name for p in (*chosen, policy)}
+                gain = sum(policy.name in group and group <= names for group in left)
+                if gain > most:
+                    best, most = policy, gain
+            if best is None:
+                break
+            chosen.append(best)
+        names = {p.name for p in chosen}
+        left = [group for group in left if not group <= names]
+        yield tuple(sorted(chosen, key=lambda p: p.name))
+
+
+def _engine(policies: Sequence[LivePolicy]) -> tuple[object, ...]:
+    return compose(policies), frozenset(policy.drives for policy in policies) - {""}

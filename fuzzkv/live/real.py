@@ -1,0 +1,50 @@
+"""Real engines for a hunt or a replay: lives in processes of their own, watched from inside, and isolated controls."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from fuzzkv.errors import EnvironmentFailure
+from fuzzkv.live.config import EngineConfig
+from fuzzkv.live.control import Control
+from fuzzkv.live.judging import TokenJudge
+from fuzzkv.live.process import ProcessLife
+from fuzzkv.replay.engine import require
+
+WATCHERS: Final = ("fuzzkv.live.oracles:watch_content",)
+"""What looks on inside a life: the bytes of every page that a request may read."""
+UNREADABLE: Final = "FKV110"
+"""Pages of some number formats can't be read as numbers; their lives go unwatched, and tokens still tell."""
+
+
+class Engines:
+    """Starts lives on a device and judges their runs.  ``name`` is the engine's name and version.
+
+    Raises ``EnvironmentFailure``: FKV050 where no engine is installed, FKV051 for a version that was never tried.
+    """
+
+    def __init__(self, device: str = "cpu") -> None:
+        # The n-gram proposer is compiled for several threads, and its pool widens torch's own, where small steps then wait.
+        os.environ.setdefault("NUMBA_NUM_THREADS", "1")
+        self.device = device
+        self.name = require(device)
+        self.judge = TokenJudge(lambda model, kv_dtype: Control(model, kv_dtype, device))
+        self.unwatched: set[str] = set()
+
+    def start(self, config: EngineConfig) -> ProcessLife:
+        """A life of this configuration.  Raises ``EnvironmentFailure`` with what the engine said."""
+        if config.kv_dtype not in self.unwatched:
+            try:
+                return ProcessLife(config, watchers=WATCHERS)
+            except EnvironmentFailure as error:
+                if error.code != UNREADABLE:
+                    raise
+                self.unwatched.add(config.kv_dtype)
+        return ProcessLife(config)
+
+    def __enter__(self) -> Engines:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.judge.close()

@@ -1,0 +1,279 @@
+"""The hunt over lives, on a toy engine: it finds a planted interplay fault, blames the smallest set, shrinks it, files one
+case, and is silent on the repaired twin.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fuzzkv import events as ev
+from fuzzkv.corpus import load_case, load_corpus, problems
+from fuzzkv.errors import EnvironmentFailure
+from fuzzkv.live.arms import TIE, Arms
+from fuzzkv.live.config import EngineConfig
+from fuzzkv.live.history import LiveHistory, LiveViolation
+from fuzzkv.live.hunt import LiveHunt, LiveOptions, LiveResult
+from fuzzkv.live.lives import Life, LifeDied, Lives
+from fuzzkv.live.policies import resolve
+from fuzzkv.live.replaying import replay_live
+from fuzzkv.live.schedule import LiveSchedule
+from tests.live.toy import ToyLife
+
+PAIR = ("vllm:offload-lru", "vllm:prefix-cache")
+FOUR = (*PAIR, "vllm:preempt", "vllm:chunked-prefill")
+
+
+def judge(policies: object, schedule: object, history: LiveHistory) -> tuple[LiveViolation, ...]:
+    return history.violations
+
+
+def hunt(
+    folder: Path,
+    start: Callable[[EngineConfig], Life],
+    names: tuple[str, ...] = (*PAIR, "vllm:preempt"),
+    **options: Any,
+) -> tuple[LiveResult, list[ev.Event]]:
+    heard: list[ev.Event] = []
+    given = {"max_examples": 40, "max_time": None, "alone": 12, "corpus": folder, **options}
+    run = LiveHunt(LiveOptions(policies=resolve(names), **given), start, judge, "toy 1", [heard.append])
+    return run.run(), heard
+
+
+def toy(**faults: bool) -> Callable[[EngineConfig], ToyLife]:
+    return lambda config: ToyLife(config, **faults)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_a_planted_fault_is_found_blamed_shrunk_and_filed_once(tmp_path: Path, seed: int) -> None:
+    result, heard = hunt(tmp_path, toy(fault=True), FOUR, seed=seed, max_examples=120)
+    assert result.exit_code == 1 and result.outcome == "conflict"
+    (case,) = result.cases
+    assert case["class"] == {"policies": list(PAIR), "invariant": "I4", "action": "foreign", "actor": ""}
+    assert sum(event[0] in ("arrive", "fork") for event in case["schedule"]) == 2
+    assert len(case["schedule"]) <= 6 and case["minimality"] == "1-minimal"
+    assert load_corpus(tmp_path) == [case] and problems(tmp_path) == []
+    assert [arm["verdict"] for arm in case["arms"]] == ["pass", "pass", "pass", "fail"]
+    filed = [e for e in heard if isinstance(e, ev.CaseFiled)]
+    assert len(filed) == 2, "at once as it is, then shrunk"
+    again = replay_live(case, toy(fault=True), judge)
+    assert again.fails and again.verdict == "fails" and "3 of 3 subsets pass" in again.detail
+    mended = replay_live(case, toy(), judge)
+    assert mended.fails is False and "not shown any more" in mended.detail
+
+
+@pytest.mark.slow
+def test_the_clean_twin_is_silent(tmp_path: Path) -> None:
+    result, heard = hunt(tmp_path, toy(), FOUR, max_examples=120)
+    assert result.exit_code == 0 and result.outcome == "clean" and not result.cases
+    assert list(tmp_path.iterdir()) == []
+    report = result.report
+    assert (report["pairs"], report["of_pairs"], report["triples"], report["of_triples"]) == (6, 6, 4, 4)
+    assert all(row["all_acted"] > 0 and row["verdicts"] == {"clean": 120} for row in report["rows"])
+    assert report["states"] > 10 and report["schedules"] == 1200 and report["lives"] >= 8
+    json.dumps(report)
+    assert isinstance(heard[0], ev.HuntStarted) and isinstance(heard[-1], ev.HuntFinished)
+
+
+def test_a_life_that_dies_is_a_result(tmp_path: Path) -> None:
+    result, _ = hunt(tmp_path, toy(deadly=True), PAIR, max_examples=120)
+    (case,) = result.cases
+    assert case["class"]["invariant"] == "I13" and case["class"]["action"] == "died"
+    assert case["violation"]["text"] == "exit status -11" and case["exercised"] == {name: {} for name in PAIR}
+
+
+def test_a_policy_that_fails_alone_is_said_and_left_out(tmp_path: Path) -> None:
+    result, heard = hunt(tmp_path, toy(alone=True), (*PAIR, "vllm:preempt"), max_examples=10)
+    assert result.exit_code == 0 and not result.cases
+    alone = {row["policy"]: row for row in result.report["alone"]}
+    assert alone[PAIR[0]]["standing"] == "fails" and alone[PAIR[0]]["reason"].startswith("I16 short")
+    assert alone[PAIR[0]]["witness"]["events"] and alone["plain engine"]["standing"] == "passes"
+    done = [e for e in heard if isinstance(e, ev.AcceptanceDone)]
+    assert [e.passed for e in done] == [True, False, True, True]
+    assert [row["policies"] for row in result.report["rows"]] == [["vllm:preempt", "vllm:prefix-cache"]]
+    assert "vllm:offload-lru (fails)" in heard[-1].text  # type: ignore[attr-defined]
+
+
+def test_too_few_are_left(tmp_path: Path) -> None:
+    result, _ = hunt(tmp_path, toy(alone=True), PAIR, max_examples=5)
+    assert result.exit_code == 3 and result.outcome == "failed"
+
+
+class Refusing(ToyLife):
+    def __init__(self, config: EngineConfig) -> None:
+        if config.prefix_cache:
+            raise EnvironmentFailure(code="FKV057", value="x", reason="not on this build", cure="None.")
+        super().__init__(config)
+
+
+def test_what_this_build_refuses_is_said(tmp_path: Path) -> None:
+    result, _ = hunt(tmp_path, Refusing, (*PAIR, "vllm:preempt"), max_examples=5)
+    alone = {row["policy"]: (row["standing"], row["reason"]) for row in result.report["alone"]}
+    assert alone["vllm:prefix-cache"] == ("unsupported", "not on this build")
+    assert len(result.report["rows"]) == 1 and result.exit_code == 0
+
+
+class RefusingPairs(ToyLife):
+    def __init__(self, config: EngineConfig) -> None:
+        if config.prefix_cache and config.tier:
+            raise EnvironmentFailure(code="FKV057", value="x", reason="not together", cure="None.")
+        super().__init__(config)
+
+
+def test_a_set_that_this_build_refuses_does_not_end_the_hunt(tmp_path: Path) -> None:
+    result, heard = hunt(tmp_path, RefusingPairs, max_examples=5)
+    notes = [row["note"] for row in result.report["rows"]]
+    assert notes.count("not supported by this build: not together") == 2 and notes.count("") == 2
+    assert sum(isinstance(e, ev.WarningRaised) for e in heard) == 2
+
+
+class Broken(ToyLife):
+    def run(self, schedule: LiveSchedule) -> LiveHistory:
+        raise LifeDied("hung", "no answer in 60 s")
+
+
+def test_a_plain_engine_that_fails_ends_it(tmp_path: Path) -> None:
+    result, _ = hunt(tmp_path, Broken)
+    assert result.exit_code == 3 and result.report["alone"][0]["standing"] == "control-fails"
+    assert len(result.report["alone"]) == 1
+
+
+class Moody(ToyLife):
+    """Fails once in a life, the first time both are on."""
+
+    failed = False
+
+    def run(self, schedule: LiveSchedule) -> LiveHistory:
+        history = super().run(schedule)
+        if (
+            self.config.tier
+            and self.config.prefix_cache
+            and not Moody.failed
+            and history.counters.get("stores")
+        ):
+            Moody.failed = True
+            return LiveHistory(
+                counters=history.counters, log=history.log, violations=(LiveViolation("I3", "token"),)
+            )
+        return history
+
+
+def test_what_a_fresh_engine_does_not_repeat_is_no_case(tmp_path: Path) -> None:
+    Moody.failed = False
+    result, _ = hunt(tmp_path, Moody, PAIR)
+    assert not result.cases and result.report["rows"][0]["verdicts"]["not-repeated"] == 1
+
+
+class Idle(ToyLife):
+    """Fails where both are on, though no load and no store is counted."""
+
+    def run(self, schedule: LiveSchedule) -> LiveHistory:
+        history = super().run(schedule)
+        if self.config.tier and self.config.prefix_cache:
+            return LiveHistory(counters={"hits": 1}, violations=(LiveViolation("I3", "token"),))
+        return history
+
+
+def test_what_no_counter_shows_is_not_exercised(tmp_path: Path) -> None:
+    result, _ = hunt(tmp_path, Idle, PAIR)
+    words = result.report["rows"][0]["verdicts"]
+    assert not result.cases and words == {"not-exercised": 2, "as before": 38}
+    assert result.outcome == "vacuous" and result.exit_code == 3
+
+
+class Tied(ToyLife):
+    def run(self, schedule: LiveSchedule) -> LiveHistory:
+        history = super().run(schedule)
+        tie = LiveViolation("I5", TIE)
+        return LiveHistory(counters=history.counters, log=history.log, violations=(tie,), steps=history.steps)
+
+
+def test_ties_are_counted_and_no_failures(tmp_path: Path) -> None:
+    result, _ = hunt(tmp_path, Tied, PAIR, max_examples=5)
+    assert result.exit_code == 0 and result.report["rows"][0]["verdicts"] == {"numeric-tie": 5}
+
+
+def test_same_seed_same_schedules_whatever_the_other_sets_had(tmp_path: Path) -> None:
+    def drawn(names: tuple[str, ...], seed: int) -> list[LiveSchedule]:
+        ran: list[tuple[EngineConfig, LiveSchedule]] = []
+
+        class Noting(ToyLife):
+            def run(self, schedule: LiveSchedule) -> LiveHistory:
+                ran.append((self.config, schedule))
+                return super().run(schedule)
+
+        hunt(tmp_path, Noting, names, seed=seed, max_examples=15)
+        return [s for config, s in ran if config.tier and config.prefix_cache and not config.chunked]
+
+    pair = drawn(PAIR, 5)
+    assert pair == drawn(PAIR, 5) != drawn(PAIR, 6)
+    assert pair == drawn((*PAIR, "vllm:chunked-prefill"), 5)
+
+
+def test_an_interrupt_keeps_what_was_found(tmp_path: Path) -> None:
+    class Stopping(ToyLife):
+        runs = 0
+
+        def run(self, schedule: LiveSchedule) -> LiveHistory:
+            # While the first conflict is shrunk.
+            if list(tmp_path.glob("fkv-*.json")):
+                Stopping.runs += 1
+                if Stopping.runs > 5:
+                    raise KeyboardInterrupt
+            return super().run(schedule)
+
+    result, heard = hunt(tmp_path, lambda config: Stopping(config, fault=True), PAIR, max_examples=120)
+    assert result.exit_code == 130 and result.outcome == "interrupted"
+    (case,) = load_corpus(tmp_path)
+    assert case["minimality"] == "not-minimal" and problems(tmp_path) == []
+    assert heard[-1].outcome == "interrupted"  # type: ignore[attr-defined]
+
+
+def test_time_ends_it(tmp_path: Path) -> None:
+    result, _ = hunt(tmp_path, toy(), max_examples=None, max_time=0.2)
+    assert result.outcome in ("clean", "vacuous") and result.report["rows"]
+
+
+def test_few_engines_are_open_at_once(tmp_path: Path) -> None:
+    made: list[ToyLife] = []
+
+    def start(config: EngineConfig) -> ToyLife:
+        made.append(ToyLife(config))
+        return made[-1]
+
+    lives = Lives(start, keep=2)
+    for names in ([], PAIR[:1], PAIR[1:], PAIR[1:]):
+        lives.run(resolve(names) if names else (), LiveSchedule())
+    assert [life.closed for life in made] == [True, False, False] and lives.runs == 4
+    lives.run(resolve(PAIR[1:]), LiveSchedule(), fresh=True)
+    assert len(made) == 4 and made[2].closed
+    lives.close()
+    assert all(life.closed for life in made)
+
+
+def test_a_large_set_is_reduced_before_its_subsets_run() -> None:
+    def start(config: EngineConfig) -> ToyLife:
+        return ToyLife(config, fault=True)
+
+    names = [*FOUR, "vllm:lora", "vllm:ngram"]
+    schedule = LiveSchedule(
+        48,
+        256,
+        (("hold", 1, 0, 0), ("arrive", 0, 4, 2), ("step", 1, 0, 0), ("abort", 0, 0, 0), ("arrive", 0, 0, 1)),
+    )
+    arms = Arms(Lives(start), judge)
+    verdict = arms.look(arms.run(resolve(names), schedule), schedule)
+    assert verdict.word == "conflict" and verdict.whole.names == PAIR
+    assert len(verdict.arms) == 4 and not any(arm.failed for arm in verdict.arms[:-1])
+    assert arms.lives.runs < 2 ** len(names)
+
+
+def test_a_case_is_as_it_was_filed(tmp_path: Path) -> None:
+    result, _ = hunt(tmp_path, toy(fault=True), PAIR, max_examples=120)
+    path = tmp_path / f"{result.cases[0]['id']}.json"
+    assert load_case(path) == result.cases[0]
