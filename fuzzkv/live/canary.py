@@ -116,14 +116,19 @@ class _Tables:
 
 class Canary:
     """Reads and checks pages of the model at ``model``, packed as ``layout`` says; ``adapters`` are PEFT folders,
-    numbered from 1. ``pages`` arguments are one array a layer, (blocks, page bytes), of unsigned bytes.
+    numbered from 1. ``layers`` are those that share one block table (a KV group; all, if there is one group only). A group without
+    layer 0 is checked in full pages only, and what is wrong there is named by comparison. ``pages`` arguments are one array a
+    layer of the group, (blocks, page bytes), of unsigned bytes.
     """
 
-    def __init__(self, model: Path, layout: Layout, adapters: Sequence[Path] = ()) -> None:
+    def __init__(
+        self, model: Path, layout: Layout, adapters: Sequence[Path] = (), *, layers: Sequence[int] = ()
+    ) -> None:
         self.layout = layout
         self._tables = [
             _Tables(Reference(model, adapter=folder, stored=layout.rounding)) for folder in (None, *adapters)
         ]
+        self.layers = tuple(layers) or tuple(range(len(self._tables[0].model.layers)))
         self._absolute, self._relative = TOLERANCE[layout.encoding]
         self._images: list[Bytes] = []
         self._known: dict[int, _Known] = {}
@@ -171,6 +176,8 @@ class Canary:
             numbers = self._prefix(one)
             for index in range(-(-one.computed // block)):
                 page, filled = one.blocks[index], min(block, one.computed - index * block)
+                if self.layers[0] and filled < block:
+                    continue
                 known = self._known.get(page)
                 number = numbers[index] if index < len(numbers) else -1
                 identity = (one.adapter, number) if number >= 0 else (one.adapter, -1, one.request, index)
@@ -238,19 +245,18 @@ class Canary:
         todo: Sequence[tuple[Held, int, int, int, _Known]],
         held: Sequence[Held],
     ) -> list[Finding]:
-        numbers = self.layout.numbers(pages[0][[page for _, page, _, _, _ in todo]])
-        good = self._first_layer(numbers, todo)
+        if self.layers[0]:
+            good = np.ones((len(todo), self.layout.block), bool)
+        else:
+            numbers = self.layout.numbers(pages[0][[page for _, page, _, _, _ in todo]])
+            good = self._first_layer(numbers, todo)
         findings = []
-        for i, (one, page, index, number, known) in enumerate(todo):
+        for i, (one, page, _, number, known) in enumerate(todo):
             slots = good[i, : len(known.tokens)]
             if not slots.all():
                 findings.append(self._name(pages[0][page], one, page, known, slots, held))
             elif number >= 0 and (layer := self._deeper(pages, one, page, number)) >= 0:
-                text = (
-                    f"block {index} of request {one.request} holds the right tokens at the right positions, but "
-                    f"layer {layer} was computed behind another prefix"
-                )
-                findings.append(Finding("context", one.request, page, -1, text))
+                findings.append(self._name_deep(pages, one, page, known, layer))
         return findings
 
     def _first_layer(self, numbers: Floats, todo: Sequence[tuple[Held, int, int, int, _Known]]) -> Any:
@@ -272,16 +278,17 @@ class Canary:
         return good
 
     def _deeper(self, pages: Sequence[Bytes], one: Held, page: int, number: int) -> int:
-        layers = self._tables[one.adapter].chain.layers(number)
-        for layer in range(1, len(pages)):
-            got = self.layout.numbers(pages[layer][page])
-            keys, values = layers[layer]
-            if not (
-                self._near(got[self.layout.keys], keys).all()
-                and self._near(got[self.layout.values], values).all()
-            ):
+        """The first deeper layer of a full page that isn't as wanted, or -1."""
+        for layer, data in zip(self.layers, pages, strict=True):
+            if layer and not self._is(data[page], layer, one.adapter, number):
                 return layer
         return -1
+
+    def _is(self, data: Bytes, layer: int, adapter: int, number: int) -> bool:
+        got = self.layout.numbers(data)
+        keys, values = self._tables[adapter].chain.layers(number)[layer]
+        places = self.layout
+        return bool(self._near(got[places.keys], keys).all() and self._near(got[places.values], values).all())
 
     # -- naming ------------------------------------------------------------------------------------------
 
@@ -315,6 +322,25 @@ class Canary:
             return Finding("shifted", one.request, page, bad[0], text)
         text = f"{where}: {self._whose(lies, one, held)}"
         return Finding("foreign", one.request, page, bad[0], text)
+
+    def _name_deep(self, pages: Sequence[Bytes], one: Held, page: int, known: _Known, layer: int) -> Finding:
+        where = f"block {known.start // self.layout.block} of request {one.request}, layer {layer}"
+        if not self.layers[0]:
+            text = f"{where}: the right tokens at the right positions, but computed behind another prefix"
+            return Finding("context", one.request, page, -1, text)
+        data = pages[self.layers.index(layer)][page]
+        if not self.layout.numbers(data).any():
+            return Finding("unfilled", one.request, page, 0, f"{where}: nothing was written there")
+        before = self._known.get(page)
+        for other_page, other in sorted(self._known.items()):
+            adapter, number, *_ = other.identity
+            if number >= 0 and other.identity != known.identity and self._is(data, layer, adapter, number):
+                what = "stale" if other is before else "foreign"
+                text = f"{where}: what request {other.request} had in page {other_page}"
+                return Finding(what, one.request, page, 0, text)
+        return Finding(
+            "garbled", one.request, page, 0, f"{where}: other keys and values than its tokens give"
+        )
 
     def _whose(self, lies: Sequence[tuple[int, int] | None], one: Held, held: Sequence[Held]) -> str:
         named = [x for x in lies if x is not None and x[0] >= 0]

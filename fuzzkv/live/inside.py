@@ -8,6 +8,7 @@ The engine core is driven directly: no tokenizer, no front end, request ids that
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -292,6 +293,13 @@ class LiveEngine:
         written = self.layer_bytes()[layer][0].copy()
         page.zero_()
         return written
+
+    def group_layers(self) -> list[list[int]]:
+        """The layers of every KV group, as their numbers in :attr:`layers`."""
+        return [
+            sorted(int(re.findall(r"\d+", name)[0]) for name in group.layer_names)
+            for group in self._cache.kv_cache_config.kv_cache_groups
+        ]
 
     def cache_shape(self) -> tuple[int, int, int]:
         """Block tokens, KV heads and head size of the first KV group."""

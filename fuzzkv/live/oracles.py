@@ -38,7 +38,6 @@ class EngineView(Protocol):
 
     requests: Sequence[Any]
     journal: Any
-    groups: int
 
     def unfinished(self) -> Sequence[int]:
         """Requests that are alive."""
@@ -52,25 +51,28 @@ class EngineView(Protocol):
         """How many of its tokens have KV."""
         ...
 
-    def blocks_of(self, number: int) -> Sequence[int]:
-        """Its blocks, in order."""
+    def blocks_of(self, number: int, group: int = 0) -> Sequence[int]:
+        """Its blocks in a KV group, in order; 0 where it has none any more."""
         ...
 
 
 class ContentWatcher:
-    """A watcher of the driver. ``pages(engine)`` gives the pages of each layer as bytes; ``every``: look after every so many
-    steps (and at the end). Engines with several KV groups are not looked at: their layers share blocks.
+    """A watcher of the driver. ``canaries``: one for every KV group; ``pages(engine)`` gives the pages of each layer as bytes;
+    ``every``: look after every so many steps (and at the end).
     """
 
-    def __init__(self, canary: Canary, pages: Callable[[Any], Sequence[Bytes]], *, every: int = 1) -> None:
-        self.canary, self.pages, self.every = canary, pages, every
+    def __init__(
+        self, canaries: Sequence[Canary], pages: Callable[[Any], Sequence[Bytes]], *, every: int = 1
+    ) -> None:
+        self.canaries, self.pages, self.every = tuple(canaries), pages, every
         self._failed = FailedLoads()
         self._spoiled: set[int] = set()
         self._steps = 0
 
     def begin(self, engine: Any, schedule: object) -> None:
         """A new run on an engine that is as at birth."""
-        self.canary.forget()
+        for canary in self.canaries:
+            canary.forget()
         self._failed, self._spoiled, self._steps = FailedLoads(), set(), 0
 
     def before_step(self, engine: Any) -> None:
@@ -86,21 +88,19 @@ class ContentWatcher:
         return self._look(engine)
 
     def _look(self, engine: EngineView) -> list[LiveViolation]:
-        if engine.groups != 1:
-            return []
         self._failed.read(engine.journal.entries)
-        held = []
-        for number in engine.unfinished():
-            if engine.status(number) != "RUNNING":
-                continue
-            request, computed = engine.requests[number], engine.computed(number)
-            tokens = (*request.prompt, *request.tokens)
-            held.append(
-                Held(number, tokens, min(computed, len(tokens)), engine.blocks_of(number), request.adapter)
-            )
-        before = self.canary.checked
-        found = self.canary.check(self.pages(engine), held)
-        engine.journal.count("pages_checked", self.canary.checked - before)
+        running = [n for n in engine.unfinished() if engine.status(n) == "RUNNING"]
+        layers, found = self.pages(engine), list[Finding]()
+        for group, canary in enumerate(self.canaries):
+            held, before = [], canary.checked
+            for number in running:
+                request = engine.requests[number]
+                tokens = (*request.prompt, *request.tokens)
+                computed = min(engine.computed(number), len(tokens))
+                blocks = engine.blocks_of(number, group)
+                held.append(Held(number, tokens, computed, blocks, request.adapter))
+            found += canary.check([layers[i] for i in canary.layers], held)
+            engine.journal.count("pages_checked", canary.checked - before)
         told = []
         for finding in found:
             # What a request computes after it read a wrong page has the wrong context: that is no finding of its own.
@@ -241,5 +241,6 @@ def watch_content(engine: Any, *, every: int = 1) -> ContentWatcher:
         head=head,
     )
     adapters = [adapter(number + 1).path for number in range(config.adapters)]
-    canary = Canary(build(config.model).path, layout, adapters)
-    return ContentWatcher(canary, lambda e: e.layer_bytes(), every=every)
+    path = build(config.model).path
+    canaries = [Canary(path, layout, adapters, layers=layers) for layers in engine.group_layers()]
+    return ContentWatcher(canaries, lambda e: e.layer_bytes(), every=every)

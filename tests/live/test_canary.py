@@ -241,3 +241,26 @@ def test_a_layout_that_does_not_come_out_is_refused() -> None:
         find_layout(broken, encoding="float32", block=BLOCK, heads=1, head=HEAD)
     with pytest.raises(EnvironmentFailure, match="FKV110"):
         find_layout(packer("float32"), encoding="int8_per_token_head", block=BLOCK, heads=1, head=HEAD)
+
+
+def test_a_group_of_deeper_layers_is_checked_by_its_full_pages(shared: Canary) -> None:
+    """The hybrid model's full layers: no tokens to read there, but what request had the bytes is found."""
+    canary = Canary(build("hybrid").path, shared.layout, layers=(1, 3))
+    model, size = Reference(build("hybrid").path), (8, SIZE * 4)
+    pages = [np.zeros(size, np.uint8) for _ in canary.layers]
+    for tokens, blocks in ((A, (1, 2)), (B, (3, 4))):
+        made = model.extend([], tokens[:64], 0)
+        for page, layer in zip(pages, canary.layers, strict=True):
+            for i, block in enumerate(blocks):
+                part = [x[32 * i : 32 * i + 32] for x in made[layer]]
+                page[block] = encode(shared.layout.page(*part), "float32")
+    both = [Held(0, A, 70, (1, 2, 7)), Held(1, B, 64, (3, 4))]
+    assert canary.check(pages, both) == []
+    pages[1][4] = pages[1][2]
+    (found,) = canary.check(pages, both)
+    assert (found.what, found.request, found.page) == ("foreign", 1, 4)
+    assert "what request 0 had in page 2" in found.text
+    pages[0][1] = 0
+    assert [f.what for f in canary.check(pages, both)] == ["unfilled"]
+    pages[0][1] = encode(np.ones(SIZE), "float32")
+    assert [f.what for f in canary.check(pages, both)] == ["garbled"]

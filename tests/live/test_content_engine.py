@@ -36,7 +36,7 @@ class Planted(ContentWatcher):
     """Spoils bytes before one step, as a fault would."""
 
     def __init__(self, content: ContentWatcher, step: int, fault: Any) -> None:
-        super().__init__(content.canary, content.pages)
+        super().__init__(content.canaries, content.pages)
         self.step, self.fault = step, fault
 
     def before_step(self, engine: Any) -> None:
@@ -56,7 +56,7 @@ def test_a_clean_engine_is_silent(live: Any, content: ContentWatcher, schedule: 
 
 
 def test_the_layout_is_found(content: ContentWatcher) -> None:
-    layout = content.canary.layout
+    layout = content.canaries[0].layout
     assert (layout.encoding, layout.block, layout.size) == ("float32", 32, 2048)
 
 
@@ -130,13 +130,17 @@ def late(seed: int) -> LiveSchedule:
     return LiveSchedule(draw.choice([8, 10, 12, 16]), draw.choice([64, 256]), tuple(events))
 
 
+class Disobedient(ContentWatcher):
+    """The worker doesn't finish copies when it is told to wait for them."""
+
+    def begin(self, engine: Any, schedule: object) -> None:
+        super().begin(engine, schedule)
+        engine.link.obeys_wait = False
+
+
 @pytest.mark.parametrize("seed", [5, 17, 20, 21])
 def test_a_worker_that_does_not_wait_copies_late(live: Any, content: ContentWatcher, seed: int) -> None:
     """vLLM asks its worker to finish copies before it gives their pages to others."""
     assert found(live, content, late(seed)) == []
-    live.link.obeys_wait = False
-    try:
-        wrong = found(live, content, late(seed))
-    finally:
-        live.link.obeys_wait = True
+    wrong = found(live, Disobedient(content.canaries, content.pages), late(seed))
     assert "foreign" in {what for _, what, _ in wrong}

@@ -22,7 +22,6 @@ class Toy:
     def __init__(self) -> None:
         self.pool = Pool(Canary(build("tiny").path, layout()))
         self.journal = Journal()
-        self.groups = 1
         self.requests = [self._request(A), self._request(B)]
         self.tables: list[tuple[int, ...]] = [(1, 2, 3), (4, 5, 6)]
         self.states = ["RUNNING", "RUNNING"]
@@ -42,11 +41,11 @@ class Toy:
     def computed(self, number: int) -> int:
         return 80
 
-    def blocks_of(self, number: int) -> tuple[int, ...]:
+    def blocks_of(self, number: int, group: int = 0) -> tuple[int, ...]:
         return self.tables[number]
 
     def watch(self, **more: Any) -> ContentWatcher:
-        watcher = ContentWatcher(self.pool.canary, lambda e: e.pool.pages, **more)
+        watcher = ContentWatcher([self.pool.canary], lambda e: e.pool.pages, **more)
         watcher.begin(self, None)
         return watcher
 
@@ -59,7 +58,7 @@ def made() -> Toy:
 @pytest.fixture
 def toy(made: Toy) -> Toy:
     made.journal.clear()
-    made.states[:], made.groups = ["RUNNING", "RUNNING"], 1
+    made.states[:] = ["RUNNING", "RUNNING"]
     made.pool.fill(A, (1, 2, 3))
     made.pool.fill(B, (4, 5, 6))
     return made
@@ -111,15 +110,6 @@ def test_who_waits_for_a_load_is_not_looked_at(toy: Toy) -> None:
     for layer in toy.pool.pages:
         layer[5] = 0
     assert list(watcher.after_step(toy)) == []
-
-
-def test_several_groups_are_left_alone(toy: Toy) -> None:
-    watcher = toy.watch()
-    toy.groups = 2
-    for layer in toy.pool.pages:
-        layer[5] = 0
-    assert list(watcher.after_step(toy)) == []
-    assert "pages_checked" not in toy.journal.counters
 
 
 def test_every_other_step(toy: Toy) -> None:
