@@ -79,6 +79,9 @@ CODES: Final[dict[str, str]] = {
     # verdicts and reports
     "FKV080": "a hunt that reached none of its goals (vacuous)",
     "FKV081": "a report that could not be written",
+    # code that plugs into the engine
+    "FKV120": "an object of the engine whose calls can't be watched",
+    "FKV121": "a class that is no cache policy, offloading spec or KV connector of the engine",
     # never the user's fault
     "FKV090": "an internal fault of fuzzkv",
 }

@@ -92,9 +92,9 @@ class PolicyWatch(Watch):
         for key in seen:
             self.inside.pop(key, None)
             counts.pop(key, None)
-        self.left |= seen
-        self._whole("policy-evict-exact", counts)
         self._absent("policy-evict-truth", seen)
+        self._whole("policy-evict-exact", counts)
+        self.left |= seen
         return gone
 
     def _clear(self, call: Callable[..., Any]) -> None:

@@ -50,6 +50,15 @@ class Exercised:
     broken: dict[str, Broken] = field(default_factory=dict)
     unsteady: bool = False
 
+    def add(self, other: Exercised) -> None:
+        """Add what came of other sequences; the shortest calls that break a rule stay."""
+        self.examples += other.examples
+        self.checked += other.checked
+        self.unsteady |= other.unsteady
+        for rule, broken in other.broken.items():
+            if rule not in self.broken or len(broken.calls) < len(self.broken[rule].calls):
+                self.broken[rule] = broken
+
 
 def explore(world: World, kinds: int, *, seed: int, examples: int) -> Exercised:
     """Try ``examples`` sequences of calls of ``kinds`` kinds.  Same seed, same result."""
@@ -105,6 +114,17 @@ def _first(world: World, calls: Sequence[Call], report: Report) -> LiveViolation
     return report.violations[0] if report.violations else None
 
 
+def _leave_out(calls: tuple[Call, ...], breaks: Callable[[Sequence[Call]], bool]) -> tuple[Call, ...]:
+    size = len(calls)
+    while size:
+        at = 0
+        while at < len(calls):
+            fewer = calls[:at] + calls[at + size :]
+            calls, at = (fewer, at) if breaks(fewer) else (calls, at + size)
+        size //= 2
+    return calls
+
+
 class _Start(ExampleDatabase):
     """An example database that holds the one sequence to start from."""
 
@@ -128,6 +148,13 @@ class _Shown(Exception):
 
 
 def _shrink(world: World, kinds: int, calls: tuple[Call, ...], rule: str, number: int) -> tuple[Call, ...]:
+    """The shortest calls that break the rule first: whole runs are left out, then Hypothesis goes on from there."""
+
+    def breaks(tried: Sequence[Call]) -> bool:
+        broken = _first(world, tried, Report(strict=True))
+        return broken is not None and broken.what == rule
+
+    calls = _leave_out(calls, breaks)
     choices: list[int | bool] = []
     for call in calls:
         choices += [True, *call]
@@ -137,20 +164,21 @@ def _shrink(world: World, kinds: int, calls: tuple[Call, ...], rule: str, number
     best = [calls]
     one = st.tuples(st.integers(0, kinds - 1), st.integers(0, LARGEST), st.integers(0, LARGEST))
 
-    @seed(number)
+    # The settings come after the seed, which would take the database away.
     @settings(
         database=_Start(choices_to_bytes(choices)),
         phases=(Phase.reuse, Phase.shrink),
+        max_examples=100,
         deadline=None,
         verbosity=Verbosity.quiet,
         suppress_health_check=list(HealthCheck),
         report_multiple_bugs=False,
         print_blob=False,
     )
+    @seed(number)
     @given(st.lists(one, max_size=LONGEST))
     def test(drawn: list[Call]) -> None:
-        broken = _first(world, drawn, Report(strict=True))
-        if broken is not None and broken.what == rule:
+        if breaks(drawn):
             if (len(drawn), drawn) < (len(best[0]), list(best[0])):
                 best[0] = tuple(drawn)
             raise _Shown

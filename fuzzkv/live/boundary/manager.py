@@ -169,7 +169,12 @@ class ManagerWatch(Watch):
         check("manager-store-once", not twice, "{} is there already and is to be stored again", twice)
         order = [key for key in offered if key in set(store)]
         check("manager-store-order", store == order, "offered {}, to store in the order {}", order, store)
-        self._take_in(store, _places(output.store_spec))
+        places = _places(output.store_spec)
+        for key in [key for key, held in self.held.items() if held.ready and held.place in set(places or ())]:
+            self._ask(
+                "manager-told", key, True, req_context
+            )  # its place is given away: perhaps it went untold
+        self._take_in(store, places)
         return output
 
     def _take_in(self, store: list[Key], places: list[int] | None) -> None:

@@ -60,16 +60,28 @@ class PlainStepEnd:
     preempted_req_ids: tuple[str, ...] = ()
 
 
+@dataclass
+class PlainBlocks:
+    """What ``GPULoadStoreSpec`` is: device blocks, how many of each KV group, and the logical index of its first."""
+
+    block_ids: list[int]
+    group_sizes: list[int]
+    block_indices: list[int]
+
+
 @dataclass(frozen=True)
 class Parts:
-    """How to make a chunk from its place, a request's context from its name, and a step's end from new requests."""
+    """How to make a chunk from its place, a request's context from its name, a step's end from new requests, and the
+    device's side of a transfer.
+    """
 
     chunk: Callable[[int], Any]
     context: Callable[[str], Any]
     step_end: Callable[[tuple[str, ...]], Any]
+    blocks: Callable[[list[int], list[int], list[int]], Any]
 
 
-PLAIN = Parts(PlainChunk, PlainContext, PlainStepEnd)
+PLAIN = Parts(PlainChunk, PlainContext, PlainStepEnd, PlainBlocks)
 """Values of our own kinds."""
 
 
@@ -78,7 +90,12 @@ def engine_parts() -> Parts:
     ready_to_import()
     base = importlib.import_module("vllm.v1.kv_offload.base")
     policies = importlib.import_module("vllm.v1.kv_offload.cpu.policies.base")
-    return Parts(policies.ChunkStatus, base.ReqContext, lambda new: base.ScheduleEndContext(list(new), ()))
+    return Parts(
+        policies.ChunkStatus,
+        base.ReqContext,
+        lambda new: base.ScheduleEndContext(list(new), ()),
+        base.GPULoadStoreSpec,
+    )
 
 
 def ready_to_import() -> None:

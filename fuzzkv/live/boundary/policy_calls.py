@@ -109,8 +109,10 @@ class PolicyUser:
         self.tell(f"evict({n}, protected={named(protected)})")
         gone = self.policy.evict(n, protected)
         if gone is None:
+            self.tell("  gives None")
             self.none.add(number)
             return None
+        self.tell(f"  gives {named([k for k, _ in gone])}")
         return [k for k, _ in gone]
 
     def _done(self, which: int) -> None:
@@ -200,13 +202,7 @@ def exercise_policy(
         def world(calls: Sequence[Call], report: Report, capacity: int = capacity) -> None:
             _compare(factory, capacity, parts, calls, report, whole)
 
-        found = explore(world, len(KINDS), seed=seed + i, examples=-(-examples // len(CAPACITIES)))
-        whole.examples += found.examples
-        whole.checked += found.checked
-        for rule, broken in found.broken.items():
-            known = whole.broken.get(rule)
-            if known is None or len(broken.calls) < len(known.calls):
-                whole.broken[rule] = broken
+        whole.add(explore(world, len(KINDS), seed=seed + i, examples=-(-examples // len(CAPACITIES))))
     return whole
 
 

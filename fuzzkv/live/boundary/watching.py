@@ -15,7 +15,7 @@ from fuzzkv.live.boundary.record import Report
 class Watch:
     """Checks the calls of one object.  ``stop`` gives the object its own methods back.
 
-    A subclass calls ``around`` for each method that it checks.  Raises FKV101 for an object whose methods can't be
+    A subclass calls ``around`` for each method that it checks.  Raises FKV120 for an object whose methods can't be
     replaced.
     """
 
@@ -57,7 +57,7 @@ class Watch:
             setattr(self.thing, name, through)
         except AttributeError as error:
             raise UsageError(
-                code="FKV101",
+                code="FKV120",
                 value=type(self.thing).__name__,
                 reason=f"its method {name} can't be watched ({error})",
                 cure="Let instances have a __dict__ (no __slots__ without it).",
