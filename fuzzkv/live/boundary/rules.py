@@ -385,11 +385,13 @@ _RULES: Final = (
         "largest prefix of prompt-",
         "I12",
     ),
-    _connector(
-        "match-pure",
+    Rule(
+        "connector-match-pure",
+        "KVConnector",
         "asking twice for a match changes nothing",
-        "get_num_new_matched_tokens",
+        _CONNECTOR,
         "",
+        "should be side-effect free",
         "I12",
     ),
     _connector(
