@@ -1,0 +1,250 @@
+"""The engine's own cache features as policies: what each changes in a life, what it declares, what shows that it acted.
+
+A live policy is data.  :func:`compose` makes the configuration of a life from a set of them; :func:`driven` the schedule
+as an arm with fewer policies meets it (a pool is small only where ``vllm:preempt`` is in the set).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal
+
+from fuzzkv.contract.evidence import COPY_IN, COPY_OUT, Action, Evidence, Manifest
+from fuzzkv.errors import UsageError, did_you_mean
+from fuzzkv.live.config import EngineConfig, TierConfig
+from fuzzkv.live.schedule import LiveSchedule
+
+PREFIX: Final = "vllm:"
+
+_DROP = Action(
+    primitive="drop_host", reversibility="exact", authority_copy="none", recovery_p95=0, quality_budget=0
+)
+_PUBLISH = Action(
+    primitive="publish", reversibility="exact", authority_copy="device", recovery_p95=0, quality_budget=0
+)
+_PREEMPT = Action(
+    primitive="preempt", reversibility="exact", authority_copy="none", recovery_p95=0, quality_budget=0
+)
+_PART = Action(
+    primitive="step", reversibility="exact", authority_copy="device", recovery_p95=0, quality_budget=0
+)
+_AHEAD = Action(
+    primitive="run_ahead", reversibility="exact", authority_copy="device", recovery_p95=0, quality_budget=0
+)
+_LEAVE = Action(
+    primitive="drop_device", reversibility="exact", authority_copy="none", recovery_p95=0, quality_budget=0
+)
+_ADAPT = Action(
+    primitive="serve_as", reversibility="exact", authority_copy="device", recovery_p95=0, quality_budget=0
+)
+_DRAFT = Action(
+    primitive="draft", reversibility="exact", authority_copy="device", recovery_p95=0, quality_budget=0
+)
+_ENCODE = Action(
+    primitive="quantise",
+    reversibility="irreversible",
+    authority_copy="none",
+    recovery_p95=0,
+    quality_budget=100,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LivePolicy:
+    """One feature of the engine.
+
+    ``changes`` are fields of ``EngineConfig`` that it sets, ``tier`` fields of its ``TierConfig`` (None: it needs no host
+    tier).  ``drives`` names what of a schedule only it lets through.  ``exact`` says that its tokens are those of a plain
+    engine; a lossy one is compared with itself alone.  ``exercised`` are counters of a run of which one must be above zero
+    (none: it acts in every step).
+    """
+
+    name: str
+    manifest: Manifest
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    tier: Mapping[str, Any] | None = None
+    drives: Literal["", "pool", "chunk"] = ""
+    exact: bool = True
+    exercised: tuple[str, ...] = ()
+    version: str = "1"
+
+    def acted(self, counters: Mapping[str, int]) -> bool:
+        """Whether these counters of a run prove that it did something."""
+        return not self.exercised or any(counters.get(name, 0) > 0 for name in self.exercised)
+
+
+def _manifest(
+    kind: str,
+    target: Any,
+    provenance: str,
+    *actions: Action,
+    source: str,
+    horizon: int = 0,
+    confidence: int = 500,
+) -> Manifest:
+    evidence = Evidence(
+        target=target,
+        horizon=horizon,
+        confidence=confidence,
+        provenance=provenance,
+        calibrated_on="nothing: the engine's own rule",
+    )
+    return Manifest(
+        kind=kind, actions=actions, evidence=evidence, source=source, fidelity="the engine itself"
+    )
+
+
+def _offload(name: str, rule: str, exercised: tuple[str, ...], **tier: Any) -> LivePolicy:
+    source = "vLLM: OffloadingConnector, v1/kv_offload"
+    manifest = _manifest("offload", "near-reuse", rule, COPY_OUT, COPY_IN, _DROP, source=source)
+    return LivePolicy(name=PREFIX + name, manifest=manifest, tier=tier, exercised=exercised)
+
+
+def _dtype(name: str, kv_dtype: str) -> LivePolicy:
+    manifest = _manifest(
+        "quant", "reconstruction", kv_dtype, _ENCODE, source="vLLM: kv_cache_dtype", confidence=900
+    )
+    return LivePolicy(name=PREFIX + name, manifest=manifest, changes={"kv_dtype": kv_dtype}, exact=False)
+
+
+ALL: Final[tuple[LivePolicy, ...]] = (
+    _offload("offload-lru", "recency", ("loads",), policy="lru"),
+    _offload("offload-arc", "recency and frequency, ARC", ("loads",), policy="arc"),
+    _offload("offload-chunk2", "recency; chunks of two blocks", ("loads",), blocks_per_chunk=2),
+    _offload("store-threshold", "stored when offered twice", ("loads",), store_threshold=2),
+    _offload("offload-outputs", "blocks of outputs too", ("loads",), prompt_only=False),
+    _dtype("kv-fp8", "fp8"),
+    _dtype("kv-fp8-e5m2", "fp8_e5m2"),
+    _dtype("kv-int8-per-token-head", "int8_per_token_head"),
+    LivePolicy(
+        name="vllm:prefix-cache",
+        manifest=_manifest(
+            "reuse", "near-reuse", "hash of the exact tokens", _PUBLISH, source="vLLM: enable_prefix_caching"
+        ),
+        changes={"prefix_cache": True},
+        exercised=("hits",),
+    ),
+    LivePolicy(
+        name="vllm:preempt",
+        manifest=_manifest(
+            "schedule", "next-access", "order of arrival", _PREEMPT, source="vLLM: v1/core/sched, a full pool"
+        ),
+        drives="pool",
+        exercised=("preemptions",),
+    ),
+    LivePolicy(
+        name="vllm:chunked-prefill",
+        manifest=_manifest(
+            "schedule", "next-access", "budget of a step", _PART, source="vLLM: enable_chunked_prefill"
+        ),
+        changes={"chunked": True},
+        drives="chunk",
+        exercised=("partial_prefills",),
+    ),
+    LivePolicy(
+        name="vllm:async-scheduling",
+        manifest=_manifest(
+            "schedule", "next-access", "one step ahead", _AHEAD, source="vLLM: async_scheduling", horizon=1
+        ),
+        changes={"async_scheduling": True},
+        exercised=("run_ahead",),
+    ),
+    LivePolicy(
+        name="vllm:sliding-window",
+        manifest=_manifest(
+            "evict",
+            "current-attention",
+            "distance; the model's own window",
+            _LEAVE,
+            source="vLLM: hybrid KV groups",
+            confidence=1000,
+        ),
+        changes={"model": "hybrid"},
+        exercised=("window_frees",),
+    ),
+    LivePolicy(
+        name="vllm:lora",
+        manifest=_manifest("renew", "answer", "adapter of the request", _ADAPT, source="vLLM: enable_lora"),
+        changes={"adapters": 2},
+        exercised=("adapted",),
+    ),
+    LivePolicy(
+        name="vllm:ngram",
+        manifest=_manifest(
+            "rewind", "answer", "n-grams of the request", _DRAFT, source="vLLM: speculative n-gram", horizon=3
+        ),
+        changes={"draft": 3},
+        exercised=("drafted",),
+    ),
+)
+"""All of them."""
+
+BY_NAME: Final[Mapping[str, LivePolicy]] = {policy.name: policy for policy in ALL}
+
+
+def resolve(names: Sequence[str]) -> tuple[LivePolicy, ...]:
+    """The live policies of these names, sorted.  FKV001 for a name that there isn't, FKV002 for none or one named twice."""
+    if not names or len(set(names)) != len(names):
+        raise UsageError(
+            code="FKV002",
+            value=f"--policies {','.join(names)!r}",
+            reason="it names no policy, or one twice",
+            cure=f"Name each once; there are {', '.join(sorted(BY_NAME))}.",
+        )
+    for name in names:
+        if name not in BY_NAME:
+            raise UsageError(
+                code="FKV001",
+                value=repr(name),
+                reason="there is no live policy of this name",
+                cure=did_you_mean(name, BY_NAME),
+            )
+    return tuple(BY_NAME[name] for name in sorted(names))
+
+
+def compose(policies: Iterable[LivePolicy], base: EngineConfig | None = None) -> EngineConfig:
+    """The configuration of a life with these policies on, over ``base`` (the plain engine).
+
+    Raises ``UsageError`` (FKV100) for two that want different values of one setting.
+    """
+    config = base or EngineConfig()
+    tier: dict[str, Any] | None = None
+    owners: dict[str, tuple[str, Any]] = {}
+    changes: dict[str, Any] = {}
+    for policy in policies:
+        wanted = {**policy.changes, **{f"tier.{key}": value for key, value in (policy.tier or {}).items()}}
+        for key, value in wanted.items():
+            owner, other = owners.setdefault(key, (policy.name, value))
+            if other != value:
+                raise UsageError(
+                    code="FKV100",
+                    value=f"{owner} + {policy.name}",
+                    reason=f"one sets {key} to {other!r}, the other to {value!r}",
+                    cure="Leave one of them out.",
+                )
+        changes |= policy.changes
+        if policy.tier is not None:
+            tier = {**(tier or {}), **policy.tier}
+    if tier is not None:
+        changes["tier"] = replace(config.tier or TierConfig(), **tier)
+    return replace(config, **changes)
+
+
+def compatible(policies: Sequence[LivePolicy]) -> bool:
+    """Whether :func:`compose` takes them together."""
+    try:
+        compose(policies)
+    except UsageError:
+        return False
+    return True
+
+
+def driven(policies: Sequence[LivePolicy], schedule: LiveSchedule, config: EngineConfig) -> LiveSchedule:
+    """The schedule as these policies meet it: unless one of them drives that, the pool is all that the life has, and a
+    step takes the longest prompt whole.
+    """
+    drives = {policy.drives for policy in policies}
+    whole = max(config.step_tokens, config.context)
+    pool = min(schedule.pool, config.pages) if "pool" in drives else config.pages
+    return replace(schedule, pool=pool, chunk=schedule.chunk if "chunk" in drives else whole)
