@@ -29,6 +29,11 @@ class PolicyWatch(Watch):
         self.around("evict", self._evict)
         self.around("clear", self._clear)
 
+    def forget(self) -> None:
+        """The policy is empty."""
+        self.inside.clear()
+        self.left.clear()
+
     def _get(self, call: Callable[..., Any], key: Key) -> Any:
         found = call(key)
         self._found("policy-get", key, found)

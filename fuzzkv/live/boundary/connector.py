@@ -26,6 +26,20 @@ class ConnectorLedger:
     asynchronous: set[str] = field(default_factory=set)
     empty: bool = False
 
+    def clear(self) -> None:
+        """Forget everything."""
+        for each in (
+            self.matched,
+            self.loading,
+            self.held,
+            self.told,
+            self.ended,
+            self.filling,
+            self.asynchronous,
+        ):
+            each.clear()
+        self.empty = False
+
 
 class ConnectorWatch(Watch):
     """Watches one side; give both sides of an engine the same ``ledger``.
@@ -54,6 +68,10 @@ class ConnectorWatch(Watch):
         for name in names:
             self.around(name, getattr(self, f"_{name}"))
         self.around("reset_cache", self._reset_cache)
+
+    def forget(self) -> None:
+        """No request is known, and nothing is under way."""
+        self.ledger.clear()
 
     def settled(self) -> None:
         """Say that the engine is idle: nothing may be awaited any more."""

@@ -54,6 +54,11 @@ class ManagerWatch(Watch):
         ):
             self.around(name, getattr(self, f"_{name}"))
 
+    def forget(self) -> None:
+        """The manager is empty, and no request is open."""
+        for ledger in (self.held, self.failed, self.open, self.untold, self.dropped):
+            ledger.clear()
+
     def settled(self) -> None:
         """Say that the engine is idle: every transfer that was prepared must have been completed."""
         for key, held in self.held.items():

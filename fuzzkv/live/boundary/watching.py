@@ -27,6 +27,7 @@ class Watch:
         self._inside = False
         self._legal = True
         self._originals: dict[str, Any] = {}
+        self._before: dict[str, Any] = {}
 
     def around(self, name: str, checked: Callable[..., Any]) -> None:
         """Call ``checked(call, *args)`` in the place of method ``name``; ``call`` is the object's own method."""
@@ -53,6 +54,7 @@ class Watch:
             finally:
                 self._inside = False
 
+        before = getattr(self.thing, "__dict__", {}).get(name)
         try:
             setattr(self.thing, name, through)
         except AttributeError as error:
@@ -63,12 +65,23 @@ class Watch:
                 cure="Let instances have a __dict__ (no __slots__ without it).",
             ) from error
         self._originals[name] = original
+        self._before[name] = before
 
     def stop(self) -> None:
         """Watch no longer."""
-        for name in self._originals:
-            delattr(self.thing, name)
+        for name, before in self._before.items():
+            if before is None:
+                delattr(self.thing, name)
+            else:
+                setattr(self.thing, name, before)
         self._originals.clear()
+        self._before.clear()
+
+    def forget(self) -> None:
+        """Begin anew with an object that is as new."""
+
+    def settled(self) -> None:
+        """Say that the engine is idle: nothing may be under way any more."""
 
     def own(self, name: str) -> Any:
         """The object's own, unwatched method."""

@@ -55,6 +55,11 @@ class WorkerWatch(Watch):
         self.around("get_finished", self._get_finished)
         self.around("wait", self._wait)
 
+    def forget(self) -> None:
+        """Nothing is under way and nothing is stored."""
+        for ledger in (self.jobs, self.due, self.ended, self.stored):
+            ledger.clear()
+
     def settled(self) -> None:
         """Say that the engine is idle: every accepted transfer must have been reported."""
         for job in self.jobs:
