@@ -1,0 +1,73 @@
+"""``fuzzkv accept --target vllm``: whether a user's class that plugs into vLLM keeps the rules, called alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from fuzzkv.cli.shared import console
+from fuzzkv.errors import EXIT_CLEAN, EXIT_CONFLICT, EXIT_ENVIRONMENT, UsageError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from fuzzkv.live.boundary.check import Judged
+
+EXAMPLES = 3000
+"""Sequences of calls, if nothing else is said."""
+
+
+def accept_code(policies: str, *, seed: int, examples: int | None, no_color: bool) -> int:
+    """Exercise each class of a comma list and print a table of its rules; the exit code.
+
+    Raises ``UsageError`` for a name that is no path to a class (FKV003).
+    """
+    from fuzzkv.live.boundary.check import check_code
+    from fuzzkv.live.boundary.loading import is_engine_path, load
+    from fuzzkv.options import parse_policies
+
+    names = parse_policies(policies)
+    for name in names:
+        if not is_engine_path(name):
+            raise UsageError(
+                code="FKV003",
+                value=repr(name),
+                reason="is no path to a class of your own, and only such code is called alone",
+                cure="Write pkg.module:Class or path/to/file.py:Class; the engine's own policies are tried by a hunt.",
+            )
+    codes = []
+    for name in names:
+        code = load(name)
+        judged = check_code(code, seed=seed, examples=EXAMPLES if examples is None else examples)
+        out = console(no_color)
+        out.print(_table(f"{name} ({code.kind})", judged))
+        for one in judged:
+            if one.broken is not None:
+                click.echo(f"\n{one.rule.id} ({one.rule.invariant}): {one.broken.violation.text}")
+                click.echo(f"stated in vllm/{one.rule.module}, {one.rule.symbol or 'the module'}; the calls:")
+                for line in one.broken.calls:
+                    click.echo(f"    {line}")
+        codes.append(_exit_code(judged))
+    return EXIT_CONFLICT if EXIT_CONFLICT in codes else max(codes)
+
+
+def _exit_code(judged: tuple[Judged, ...]) -> int:
+    verdicts = {one.verdict for one in judged}
+    if "broken" in verdicts:
+        return EXIT_CONFLICT
+    return EXIT_CLEAN if "kept" in verdicts else EXIT_ENVIRONMENT
+
+
+def _table(title: str, judged: tuple[Judged, ...]) -> Table:
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    for heading in ("rule", "verdict", "tested", "what it asks"):
+        table.add_column(heading, overflow="fold", justify="right" if heading == "tested" else "left")
+    styles = {"kept": "green", "broken": "bold red", "not exercised": "yellow"}
+    for one in judged:
+        verdict = f"[{styles[one.verdict]}]{one.verdict}[/]"
+        text = one.rule.text + ("" if one.rule.said else " (relied on, nowhere stated)")
+        table.add_row(one.rule.id, verdict, f"{one.times:,}", text)
+    return table
