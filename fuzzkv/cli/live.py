@@ -75,7 +75,14 @@ def hunt_live(
         Session(no_color=no_color, report_dir=report_dir, names=invariant_names()) as session,
     ):
         try:
-            run = LiveHunt(options, engines.start, engines.judge, engines.name, session.listeners)
+            run = LiveHunt(
+                options,
+                engines.start,
+                engines.judge,
+                engines.name,
+                session.listeners,
+                engines.judge.too_far,
+            )
             result = run.run()
         except KeyboardInterrupt:
             session.interrupted()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -15,6 +15,9 @@ from fuzzkv.live.portfolio import Form, Portfolio
 from fuzzkv.live.schedule import LiveSchedule
 
 Standing = Literal["passes", "fails", "unsupported", "idle", "control-fails"]
+
+Sound = Callable[[Sequence[LivePolicy]], str]
+"""Why a policy is no use by itself, whatever the schedule; nothing if it is."""
 
 
 @dataclass
@@ -77,6 +80,7 @@ def accept(
     seed: int,
     schedules: int,
     until: float,
+    sound: Sound,
 ) -> Entrant:
     """Run one policy (or none: the plain engine) over ``schedules`` of its own; past ``until`` (monotonic seconds) no more
     of them than one.
@@ -84,6 +88,9 @@ def accept(
     entrant = Entrant(policies)
     try:
         arms.lives.open(policies)
+        if reason := sound(policies):
+            entrant.standing, entrant.reason = "fails", reason
+            return entrant
     except EnvironmentFailure as error:
         entrant.standing, entrant.reason = "unsupported", error.reason
         return entrant

@@ -28,7 +28,7 @@ from fuzzkv.events import (
     WarningRaised,
     emit,
 )
-from fuzzkv.live.accepting import Entrant, accept, form_of, note_acts
+from fuzzkv.live.accepting import Entrant, Sound, accept, form_of, note_acts
 from fuzzkv.live.arms import Arm, Arms, Judge, LiveKind, Verdict
 from fuzzkv.live.config import EngineConfig
 from fuzzkv.live.finding import LiveFiling
@@ -83,7 +83,9 @@ class LiveResult:
 
 
 class LiveHunt:
-    """One hunt.  ``start`` starts lives, ``judge`` judges runs, ``engine`` is the engine's name and version."""
+    """One hunt.  ``start`` starts lives, ``judge`` judges runs, ``sound`` policies alone; ``engine`` is the engine's
+    name and version.
+    """
 
     def __init__(
         self,
@@ -92,8 +94,9 @@ class LiveHunt:
         judge: Judge,
         engine: str,
         listeners: Sequence[Listener] = (),
+        sound: Sound = lambda policies: "",
     ) -> None:
-        self.options, self.engine, self.listeners = options, engine, listeners
+        self.options, self.engine, self.listeners, self.sound = options, engine, listeners, sound
         self.lives = Lives(start, options.base, keep=KEEP)
         self.arms = Arms(self.lives, judge)
         self.filing = LiveFiling(
@@ -139,6 +142,7 @@ class LiveHunt:
                 seed=self.options.seed,
                 schedules=self.options.alone,
                 until=until,
+                sound=self.sound,
             )
             self.entrants.append(entrant)
             passed = entrant.takes_part

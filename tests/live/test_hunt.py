@@ -277,3 +277,11 @@ def test_a_case_is_as_it_was_filed(tmp_path: Path) -> None:
     result, _ = hunt(tmp_path, toy(fault=True), PAIR, max_examples=120)
     path = tmp_path / f"{result.cases[0]['id']}.json"
     assert load_case(path) == result.cases[0]
+
+
+def test_what_is_no_use_alone_is_left_out(tmp_path: Path) -> None:
+    options = LiveOptions(policies=resolve(PAIR), max_examples=3, max_time=None, alone=3, corpus=tmp_path)
+    run = LiveHunt(options, toy(), judge, "toy 1", (), lambda policies: "garbage" if len(policies) else "")
+    result = run.run()
+    assert [row["reason"] for row in result.report["alone"]] == ["", "garbage", "garbage"]
+    assert result.exit_code == 3

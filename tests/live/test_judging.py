@@ -8,7 +8,7 @@ from fuzzkv.live.arms import TIE
 from fuzzkv.live.control import Question
 from fuzzkv.live.history import LiveHistory, LiveViolation
 from fuzzkv.live.judging import TokenJudge
-from fuzzkv.live.oracles import Answer
+from fuzzkv.live.oracles import NOISE, Answer
 from fuzzkv.live.policies import resolve
 from fuzzkv.live.schedule import LiveSchedule, prompt
 
@@ -58,7 +58,7 @@ def test_other_tokens_are_one() -> None:
 
 
 def test_a_near_tie_is_none() -> None:
-    (tie,), _ = judged(run((100, 7)), gap=1e-4)
+    (tie,), _ = judged(run((100, 7)), gap=NOISE / 2)
     assert tie.what == TIE
 
 
@@ -90,3 +90,13 @@ def test_the_control_has_the_sets_model_and_number_format() -> None:
         judge(policies, LiveSchedule(), run((100,)))
     assert made == [("tiny", "auto"), ("hybrid", "fp8")]
     assert judge.compared == {"requests": 4, "tokens": 4, "ties": 0}
+
+
+def test_garbage_that_agrees_with_itself_is_found() -> None:
+    class Off(Control):
+        def answers(self, questions: Sequence[Question]) -> list[Answer]:
+            return [Answer((7,), (1.0,)) for _ in questions]
+
+    judge = TokenJudge(lambda model, kv_dtype: Control(1.0) if kv_dtype == "auto" else Off(1.0))
+    assert judge.too_far(LOSSY) == "0 of 24 first tokens are the plain engine's"
+    assert judge.too_far(EXACT) == "" == TokenJudge(lambda model, kv_dtype: Control(1.0)).too_far(LOSSY)
