@@ -13,8 +13,10 @@ from fuzzkv.live.nursery import Nursery
 from fuzzkv.live.process import ProcessLife
 from fuzzkv.replay.engine import require
 
-WATCHERS: Final = ("fuzzkv.live.oracles:watch_content",)
+CONTENT: Final = "fuzzkv.live.oracles:watch_content"
 """What looks on inside a life: the bytes of every page that a request may read."""
+BOUNDARY: Final = "fuzzkv.live.own:watch_boundary"
+"""The same where a user's own code plugs in: vLLM's rules for it."""
 UNREADABLE: Final = "FKV110"
 """Pages of some number formats can't be read as numbers; their lives go unwatched, and tokens still tell."""
 
@@ -38,14 +40,16 @@ class Engines:
     def start(self, config: EngineConfig) -> ProcessLife:
         """A life of this configuration.  Raises ``EnvironmentFailure`` with what the engine said."""
         command = self._nursery.command() if self._nursery.ready() else None
+        foreign = config.tier is not None and bool(config.tier.module or config.tier.spec)
+        boundary = (BOUNDARY,) if foreign else ()
         if config.kv_dtype not in self.unwatched:
             try:
-                return ProcessLife(config, watchers=WATCHERS, command=command)
+                return ProcessLife(config, watchers=(CONTENT, *boundary), command=command)
             except EnvironmentFailure as error:
                 if error.code != UNREADABLE:
                     raise
                 self.unwatched.add(config.kv_dtype)
-        return ProcessLife(config, command=command)
+        return ProcessLife(config, watchers=boundary, command=command)
 
     def __enter__(self) -> Engines:
         return self
