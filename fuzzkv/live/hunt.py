@@ -43,6 +43,8 @@ from fuzzkv.live.shrinking import TRIES
 
 ALONE: Final = 24
 """Schedules of a policy alone."""
+ALONE_TRIES: Final = 150
+"""Candidates to shrink the schedule of what fails alone."""
 ACCEPTING: Final = 0.3
 """Share of the time that policies alone may take."""
 LIFE: Final = 12.0
@@ -143,6 +145,7 @@ class LiveHunt:
                 schedules=self.options.alone,
                 until=until,
                 sound=self.sound,
+                tries=min(ALONE_TRIES, self.options.tries),
             )
             self.entrants.append(entrant)
             passed = entrant.takes_part
