@@ -16,10 +16,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from fuzzkv.live.canary import Canary, Finding, Held
+from fuzzkv.live.canary import Canary
 from fuzzkv.live.history import LiveHistory, LiveViolation
 from fuzzkv.live.layout import Bytes, find_layout
 from fuzzkv.live.models import adapter, build
+from fuzzkv.live.naming import Finding, Held
 
 NOISE: Final = 1e-5
 """Nats. A difference of tokens counts only where the control's best logit leads by more. Measured on the CPU build over 9,894 tokens
@@ -67,13 +68,14 @@ class ContentWatcher:
         self.canaries, self.pages, self.every = tuple(canaries), pages, every
         self._failed = FailedLoads()
         self._spoiled: set[int] = set()
+        self._told_of: set[tuple[int, int]] = set()
         self._steps = 0
 
     def begin(self, engine: Any, schedule: object) -> None:
         """A new run on an engine that is as at birth."""
         for canary in self.canaries:
             canary.forget()
-        self._failed, self._spoiled, self._steps = FailedLoads(), set(), 0
+        self._failed, self._spoiled, self._told_of, self._steps = FailedLoads(), set(), set(), 0
 
     def before_step(self, engine: Any) -> None:
         """Nothing to see yet."""
@@ -103,10 +105,12 @@ class ContentWatcher:
             engine.journal.count("pages_checked", canary.checked - before)
         told = []
         for finding in found:
-            # What a request computes after it read a wrong page has the wrong context: that is no finding of its own.
-            if finding.what != "context" or finding.request not in self._spoiled:
+            # What a request computes after it read a wrong page is wrong as well: that is no finding of its own.
+            follows = finding.what in ("context", "adapter") and finding.request in self._spoiled
+            if not follows and (finding.request, finding.page) not in self._told_of:
                 told.append(self._told(finding))
             self._spoiled.add(finding.request)
+            self._told_of.add((finding.request, finding.page))
         return told
 
     def _told(self, finding: Finding) -> LiveViolation:

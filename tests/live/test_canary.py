@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from fuzzkv.errors import EnvironmentFailure
-from fuzzkv.live.canary import INVARIANT, Canary, Held
+from fuzzkv.live.canary import Canary
 from fuzzkv.live.layout import Layout, find_layout, rounder, table
 from fuzzkv.live.models import adapter, build
+from fuzzkv.live.naming import INVARIANT, Held
 from fuzzkv.live.reference import Reference
 
 BLOCK, HEAD = 32, 32
@@ -54,7 +55,7 @@ class Pool:
     def __init__(self, shared: Canary, blocks: int = 8) -> None:
         self.canary, self.layout = shared, shared.layout
         shared.forget()
-        self.models = [one.model for one in shared._tables]
+        self.models = [one.model for one in shared.reader.tables]
         self.pages = [np.zeros((blocks, SIZE * 4), np.uint8) for _ in range(2)]
 
     def fill(

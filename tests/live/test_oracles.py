@@ -88,6 +88,16 @@ def test_what_follows_from_a_wrong_page_is_not_told(toy: Toy) -> None:
     assert found == [("context", 0, 1), ("context", 1, 4)]
 
 
+def test_a_wrong_page_is_told_once_while_it_grows(toy: Toy) -> None:
+    watcher = toy.watch()
+    for page in toy.pool.pages:
+        page[6] = page[2]
+    assert len(list(watcher.after_step(toy))) == 1
+    for page in toy.pool.pages:
+        page[6] = page[1]
+    assert list(watcher.after_step(toy)) == []
+
+
 def test_a_failed_load_that_is_served_is_told_as_one(toy: Toy) -> None:
     watcher = toy.watch()
     for layer in toy.pool.pages:

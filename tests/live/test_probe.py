@@ -10,7 +10,7 @@ import pytest
 
 from fuzzkv.errors import UsageError
 from fuzzkv.live import probe as module
-from fuzzkv.live.attempts import ATTEMPTS, Attempt, prompts
+from fuzzkv.live.features import ATTEMPTS, Attempt, prompts
 from fuzzkv.live.probe import judge, probe
 
 
