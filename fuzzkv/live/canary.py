@@ -38,11 +38,17 @@ class Canary:
         self._images: list[Bytes] = []
         self._known: dict[int, Known] = {}
         self._numbers: dict[int, list[int]] = {}
+        self._moved: set[int] = set()
         self.checked = 0
+
+    def known(self, page: int) -> Known | None:
+        """What a page was last found to hold; None if it wasn't looked at since it changed."""
+        return None if page in self._moved else self._known.get(page)
 
     def forget(self) -> None:
         """Begin anew: no page was ever looked at (after a reset of the engine)."""
         self._images, self._known, self._numbers, self.checked = [], {}, {}, 0
+        self._moved = set()
         self.reader.forget()
 
     def read(self, page: Bytes, adapter: int = 0) -> list[Slot]:
@@ -76,24 +82,11 @@ class Canary:
         for _, page, _, _, known in todo:
             self._known[page] = known
         moved = np.flatnonzero(changed)
+        self._moved.update(int(page) for page in moved)
+        self._moved.difference_update(page for _, page, _, _, _ in todo)
         for image, layer in zip(self._images, pages, strict=True):
             image[moved] = layer[moved]
         return findings
-
-    def check_page(self, pages: Sequence[Bytes], tokens: Sequence[int], adapter: int = 0) -> Finding | None:
-        """Check one full page (``pages``: one row of bytes a layer), for example a host tier's copy, against the
-        block that ends these tokens."""
-        block = self.layout.block
-        index = len(tokens) // block - 1
-        numbers = self._chain(-1, tokens, index + 1, adapter)
-        held = Held(-1, tokens, len(tokens), [0] * index + [1], adapter)
-        known = Known((adapter, numbers[-1]), -1, index * block, tuple(tokens[index * block :]))
-        rows = [np.stack((row, row)) for row in pages]
-        before = self._known.pop(1, None)
-        found = self._verify(rows, [(held, 1, index, numbers[-1], known)], [held])
-        if before is not None:
-            self._known[1] = before
-        return found[0] if found else None
 
     def _changed(self, pages: Sequence[Bytes]) -> Any:
         if not self._images:

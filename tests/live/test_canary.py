@@ -201,16 +201,6 @@ def test_pages_are_read(pool: Pool) -> None:
     assert page[:9] == [*zip(A[32:40], range(32, 40), strict=True), (-1, -1)]
 
 
-def test_one_page_of_a_host_tier(pool: Pool) -> None:
-    pool.fill(A, (1, 2, 3))
-    rows = [layer[2] for layer in pool.pages]
-    assert pool.canary.check_page(rows, A[:64]) is None
-    found = pool.canary.check_page(rows, (*B[:32], *A[32:64]))
-    assert found is not None and found.what == "context"
-    found = pool.canary.check_page([np.zeros_like(r) for r in rows], A[:64])
-    assert found is not None and found.what == "unfilled"
-
-
 @pytest.mark.parametrize("encoding", ["fp8_e4m3", "fp8_e5m2"])
 @pytest.mark.parametrize("toward_zero", [False, True])
 def test_eight_bit_pages(encoding: str, toward_zero: bool) -> None:
