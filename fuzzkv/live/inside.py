@@ -14,11 +14,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fuzzkv.errors import EnvironmentFailure
+from fuzzkv.live import models
 from fuzzkv.live.config import EngineConfig
 from fuzzkv.live.journal import Journal
 from fuzzkv.live.link import Link
+from fuzzkv.live.schedule import BLOCK
 from fuzzkv.live.settings import engine_settings
 from fuzzkv.live.taps import Taps
+from fuzzkv.replay.absent import Absent
 from fuzzkv.replay.engine import ENVIRONMENT, require
 
 
@@ -83,6 +86,8 @@ class LiveEngine:
         number = self._numbers.get
         self.taps = Taps(self.journal, lambda rid: number(rid, -1), self._scheduler, self._offload, self.link)
         self.taps.put_on()
+        self.absent = Absent(self._runner, self.pages, BLOCK, self.layers[0].device)
+        """Page actions' wrapper of attention metadata; off until it is put on."""
         self.steps = 0
         self._lora = [None, *(_adapter(n) for n in range(config.adapters))]
         self.scrub()
@@ -373,6 +378,4 @@ def _offload_worker() -> Any:
 def _adapter(number: int) -> Any:
     from vllm.lora.request import LoRARequest
 
-    from fuzzkv.live.models import adapter
-
-    return LoRARequest(f"adapter{number + 1}", number + 1, str(adapter(number + 1).path))
+    return LoRARequest(f"adapter-{number}", number + 1, str(models.adapter(number).path))

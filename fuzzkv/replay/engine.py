@@ -15,14 +15,14 @@ The environment of :data:`ENVIRONMENT` must be set before the process imports vL
 
 from __future__ import annotations
 
-import dataclasses
 import importlib.metadata
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fuzzkv.errors import EnvironmentFailure
+from fuzzkv.replay.absent import Absent
 
 TRIED_VERSIONS: Final = ("0.32.0",)
 BLOCK: Final = 32
@@ -150,15 +150,20 @@ class Engine:
             )
         self._caches = [_Layout(t, self.pages + 1, self.head_size) for t in self._runner.kv_caches]
         self.device = self._caches[0].tensor.device
-        self.absent = torch.zeros(self.pages + 1, dtype=torch.bool, device=self.device)
-        self.reduced_builds = 0
-        self._any_absent = False
-        for groups in self._runner.attn_groups:
-            for group in groups:
-                for builder in group.metadata_builders:
-                    builder.build = self._leaving_out(builder.build)
+        self._absent = Absent(self._runner, self.pages, BLOCK, self.device)
+        self._absent.put_on()
         self._serial = 0
         self._inner: dict[str, str] = {}
+
+    @property
+    def absent(self) -> Any:
+        """Which blocks are left out of attention, a flag a block."""
+        return self._absent.blocks
+
+    @property
+    def reduced_builds(self) -> int:
+        """How often attention was given fewer blocks than there are."""
+        return self._absent.reduced
 
     def layout(self) -> dict[str, Any]:
         """What was found at run time: shape and type of a layer's cache, layers, device."""
@@ -290,9 +295,7 @@ class Engine:
 
     def mark(self, ids: Sequence[int], *, absent: bool) -> None:
         """Leave the blocks out of attention from the next step on, or read them again."""
-        if len(ids):
-            self.absent[self._index(ids)] = absent
-            self._any_absent = bool(self.absent.any())
+        self._absent.mark(ids, absent=absent)
 
     def quantise(self, ids: Sequence[int], bits: int) -> None:
         """Symmetric quantisation in place, K and V apart, one scale a token and head over the head's
@@ -321,41 +324,6 @@ class Engine:
 
     def _index(self, ids: Sequence[int]) -> Any:
         return self._torch.tensor(list(ids), dtype=self._torch.long, device=self.device)
-
-    def _leaving_out(self, build: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap a metadata builder's ``build`` so that absent blocks are not read."""
-        torch = self._torch
-
-        def wrapped(common_prefix_len: int, common_attn_metadata: Any, *args: Any, **kwargs: Any) -> Any:
-            m = common_attn_metadata
-            if not self._any_absent:
-                return build(common_prefix_len, m, *args, **kwargs)
-            table, lens = m.block_table_tensor, m.seq_lens
-            rows = min(table.shape[0], lens.shape[0])
-            columns = torch.arange(table.shape[1], device=table.device)
-            used = columns[None, :] < ((lens[:rows] + BLOCK - 1) // BLOCK)[:, None]
-            drop = used & self.absent[table[:rows].long().clamp(0, self.pages)]
-            count = drop.sum(1)
-            if not bool(count.any()):
-                return build(common_prefix_len, m, *args, **kwargs)
-            self.reduced_builds += 1
-            short = table.clone()
-            short[:rows] = table[:rows].gather(1, torch.argsort(drop.to(torch.int8), dim=1, stable=True))
-            shorter = lens.clone()
-            shorter[:rows] -= (count * BLOCK).to(lens.dtype)
-            change: dict[str, Any] = {"block_table_tensor": short, "seq_lens": shorter}
-            host = shorter.cpu()
-            change["max_seq_len"] = int(host.max())
-            names = {f.name for f in dataclasses.fields(m)}
-            for name in ("seq_lens_cpu_upper_bound", "_seq_lens_cpu"):
-                if name in names and getattr(m, name) is not None:
-                    change[name] = host[: getattr(m, name).shape[0]].to(getattr(m, name).dtype)
-            for name in ("_num_computed_tokens_cache", "_num_computed_tokens_cpu"):
-                if name in names:
-                    change[name] = None
-            return build(0, dataclasses.replace(m, **change), *args, **kwargs)
-
-        return wrapped
 
 
 def _scored(row: Any, token: int) -> Scored:

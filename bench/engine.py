@@ -1,0 +1,218 @@
+"""How fast a live engine is: steps/s with the tiny model, device pool and host tier both live, on one core; what the instrumentation
+costs (page-event log, and the wrapper of attention metadata for page actions with no action taken), and what the oracles cost.
+
+One process, one engine. The same schedules run in every round with the instrumentation off and on, by turns and in alternating order.
+Times are processor time of the one thread that works (a shared machine disturbs it less than a clock; the clock's are told too). For
+every engine step the median over the rounds is taken; a ratio is that of the sums of these medians. Prints a table and writes
+``bench/results/engine.json`` (or ``--json FILE``). ``--rounds N``: 15 unless told.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import statistics
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+from fuzzkv.live.config import EngineConfig, TierConfig
+from fuzzkv.live.driver import Driver
+from fuzzkv.live.history import LiveViolation
+from fuzzkv.live.inside import LiveEngine, environment
+from fuzzkv.live.schedule import LiveSchedule
+from fuzzkv.live.strategy import decode
+
+LIFE: Final = EngineConfig(prefix_cache=True, chunked=True, tier=TierConfig(frames=24))
+SCHEDULES: Final = 6
+ROUNDS: Final = 15
+WANTED_RATE, WANTED_RATIO = 300, 1.02
+MODES: Final = ("plain", "instrumented", "checked", "watched")
+
+Times = dict[str, list[list[tuple[float, float]]]]
+"""Mode -> step of all schedules in a row -> (processor, clock) seconds in every round."""
+
+
+class Stopwatch:
+    """A watcher that times engine steps, and what comes before and after within a step of the driver."""
+
+    def __init__(self) -> None:
+        self.steps: list[tuple[float, float]] = []
+        self._began = (0.0, 0.0)
+
+    def begin(self, engine: LiveEngine, schedule: LiveSchedule) -> None:
+        """Nothing to do."""
+
+    def before_step(self, engine: LiveEngine) -> None:
+        """Start."""
+        self._began = now()
+
+    def after_step(self, engine: LiveEngine) -> Iterable[LiveViolation]:
+        """Stop."""
+        cpu, clock = now()
+        self.steps.append((cpu - self._began[0], clock - self._began[1]))
+        return ()
+
+    def end(self, engine: LiveEngine) -> Iterable[LiveViolation]:
+        """Nothing to do."""
+        return ()
+
+
+def now() -> tuple[float, float]:
+    """Processor time of this thread, and the clock."""
+    return time.thread_time(), time.perf_counter()
+
+
+def workload(driver: Driver) -> list[LiveSchedule]:
+    """The first drawn schedules (of one seed) in which the host tier serves something and nothing breaks."""
+    rng = random.Random(5)
+    found: list[LiveSchedule] = []
+    while len(found) < SCHEDULES:
+        schedule = decode(rng.randbytes(2 + 4 * 48))
+        history = driver.run(schedule)
+        if history.counters.get("loads", 0) > 1 and not history.failed:
+            found.append(schedule)
+    return found
+
+
+def measure(engine: LiveEngine, schedules: list[LiveSchedule], rounds: int) -> tuple[Times, dict[str, int]]:
+    """Times of every step in every mode, and counters of one pass."""
+    from fuzzkv.live.oracles import watch_content
+
+    content = watch_content(engine)
+    times: Times = {mode: [] for mode in MODES}
+    counters: dict[str, int] = {}
+    for turn in range(rounds):
+        for mode in MODES if turn % 2 else MODES[::-1]:
+            watch = Stopwatch()
+            # The stopwatch ends after the oracles that are inside of it, and those are none when the bare step is timed.
+            watchers = [_Around(watch, content)] if mode == "watched" else [watch]
+            driver = Driver(engine, watchers, checks=mode == "checked")
+            instrument(engine, mode != "plain")
+            for schedule in schedules:
+                history = driver.run(schedule)
+                if mode == "instrumented" and not turn:
+                    for name, value in history.counters.items():
+                        counters[name] = counters.get(name, 0) + value
+            for i, pair in enumerate(watch.steps):
+                if i == len(times[mode]):
+                    times[mode].append([])
+                times[mode][i].append(pair)
+    instrument(engine, True)
+    engine.absent.take_off()
+    return times, counters
+
+
+class _Around(Stopwatch):
+    """A stopwatch around an oracle."""
+
+    def __init__(self, watch: Stopwatch, inner: Any) -> None:
+        super().__init__()
+        self.steps, self._inner = watch.steps, inner
+
+    def begin(self, engine: LiveEngine, schedule: LiveSchedule) -> None:
+        self._inner.begin(engine, schedule)
+
+    def before_step(self, engine: LiveEngine) -> None:
+        super().before_step(engine)
+        self._inner.before_step(engine)
+
+    def after_step(self, engine: LiveEngine) -> Iterable[LiveViolation]:
+        list(self._inner.after_step(engine))
+        return super().after_step(engine)
+
+
+def instrument(engine: LiveEngine, on: bool) -> None:
+    """The page-event log and the page actions' wrapper, both on or both off."""
+    if on:
+        engine.taps.put_on()
+        engine.absent.put_on()
+    else:
+        engine.taps.take_off()
+        engine.absent.take_off()
+
+
+def medians(times: Times, kind: int) -> dict[str, float]:
+    """Seconds of one pass in each mode: the sum over its steps of the medians over the rounds."""
+    return {m: sum(statistics.median(p[kind] for p in step) for step in rows) for m, rows in times.items()}
+
+
+def main() -> int:
+    """Measure, print, write; 1 if a wanted figure is missed."""
+    began = time.perf_counter()
+    engine = LiveEngine(LIFE)
+    driver = Driver(engine)
+    schedules = workload(driver)
+    ready = time.perf_counter() - began
+    rounds = int(_option("--rounds") or ROUNDS)
+    times, counters = measure(engine, schedules, rounds)
+    steps = len(times["plain"])
+    if any(len(times[m]) != steps for m in MODES):
+        raise SystemExit(
+            "the modes took different numbers of steps: the instrumentation changes what happens"
+        )
+    cpu, clock = medians(times, 0), medians(times, 1)
+    ratio = cpu["instrumented"] / cpu["plain"]
+    result = {
+        "engine": engine.version,
+        "config": LIFE.digest(),
+        "threads": os.environ.get("OMP_NUM_THREADS"),
+        "schedules": SCHEDULES,
+        "rounds": rounds,
+        "steps_per_pass": steps,
+        "start_s": round(ready, 1),
+        "steps_per_s": {m: round(steps / cpu[m], 1) for m in MODES},
+        "steps_per_s_by_the_clock": {m: round(steps / clock[m], 1) for m in MODES},
+        "ms_per_step": {m: round(1e3 * cpu[m] / steps, 4) for m in MODES},
+        "overhead_ratio": round(ratio, 4),
+        "overhead_ratio_by_the_clock": round(clock["instrumented"] / clock["plain"], 4),
+        "oracle_ms_per_step": {
+            "pool": round(1e3 * (cpu["checked"] - cpu["instrumented"]) / steps, 4),
+            "content": round(1e3 * (cpu["watched"] - cpu["instrumented"]) / steps, 4),
+        },
+        "exercised": dict(sorted(counters.items())),
+        "wanted": {"steps_per_s": WANTED_RATE, "overhead_ratio": WANTED_RATIO},
+    }
+    _print(result)
+    path = Path(_option("--json") or Path(__file__).parent / "results" / "engine.json")
+    path.write_text(json.dumps(result, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    return int(steps / cpu["watched"] < WANTED_RATE or ratio > WANTED_RATIO)
+
+
+def _print(r: dict[str, Any]) -> None:
+    print(f"{r['engine']}, {r['steps_per_pass']} steps a pass, {r['rounds']} rounds, {r['threads']} thread")
+    print(f"{'':28}{'ms a step':>12}{'steps/s':>10}{'by the clock':>14}")
+    names = {
+        "plain": "as vLLM is",
+        "instrumented": "log and page actions on",
+        "checked": "+ pool checks",
+        "watched": "+ content oracle",
+    }
+    for mode in MODES:
+        rate, clock = r["steps_per_s"][mode], r["steps_per_s_by_the_clock"][mode]
+        print(f"{names[mode]:28}{r['ms_per_step'][mode]:12.3f}{rate:10.0f}{clock:14.0f}")
+    print(
+        f"overhead of the instrumentation, no action taken: {100 * (r['overhead_ratio'] - 1):.2f} % (wanted: 2 %)"
+    )
+    e = r["exercised"]
+    print(
+        f"exercised: {e.get('hits', 0)} hits, {e.get('stores', 0)} stores, {e.get('loads', 0)} loads, "
+        f"{e.get('preemptions', 0)} preemptions, {e.get('tier_evictions', 0)} evictions of the tier"
+    )
+
+
+def _option(name: str) -> str | None:
+    return sys.argv[sys.argv.index(name) + 1] if name in sys.argv[:-1] else None
+
+
+if __name__ == "__main__":
+    if any(os.environ.get(k) != v for k, v in environment().items()):
+        os.execve(
+            sys.executable,
+            [sys.executable, "-m", "bench.engine", *sys.argv[1:]],
+            {**os.environ, **environment()},
+        )
+    raise SystemExit(main())
