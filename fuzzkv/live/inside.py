@@ -277,6 +277,12 @@ class LiveEngine:
             views.append(rows.cpu().numpy())
         return views
 
+    def host_bytes(self) -> list[Any]:
+        """The pages of our host tier, layer by layer, (host pages, page bytes) unsigned; empty where there is no tier of ours or more
+        than one KV group (whose layers share tensors)."""
+        host = getattr(self.worker, "host", ())
+        return [t.view(self._torch.uint8).numpy() for t in host] if self.groups == 1 else []
+
     def write_slots(self, layer: int, keys: Any, values: Any) -> Any:
         """Zero block 0, which nobody reads, have the backend write (block tokens, heads, head size) keys and values into its
         slots, and give its bytes (host, unsigned)."""

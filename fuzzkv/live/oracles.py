@@ -1,8 +1,8 @@
 """What of a live run is wrong: bytes of pages while it runs, tokens and tiers when it is over.
 
 ``ContentWatcher``
-    reads the pages that every running request may read, after each step, with the canary. A page that a failed or short
-    load should have filled, and that is read all the same, is I16.
+    reads the pages that every running request may read, after each step, with the canary, and what the host tier has stored. A
+    page that a failed or short load should have filled, and that is read all the same, is I16.
 ``token_violations``
     compares the tokens of a run with those of an isolated control (or of another arm). A first difference where the control's
     own two best logits nearly tie is a numeric tie and no violation.
@@ -16,10 +16,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from fuzzkv.live.canary import Canary, Finding, Held
+from fuzzkv.live.canary import Canary
 from fuzzkv.live.history import LiveHistory, LiveViolation
 from fuzzkv.live.layout import Bytes, find_layout
 from fuzzkv.live.models import adapter, build
+from fuzzkv.live.naming import Finding, Held
+from fuzzkv.live.stored import StoredPages
 
 NOISE: Final = 1e-5
 """Nats. A difference of tokens counts only where the control's best logit leads by more. Measured on the CPU build over 9,894 tokens
@@ -55,6 +57,10 @@ class EngineView(Protocol):
         """Its blocks in a KV group, in order; 0 where it has none any more."""
         ...
 
+    def host_bytes(self) -> Sequence[Bytes]:
+        """The host tier's pages, layer by layer; empty where they can't be read."""
+        ...
+
 
 class ContentWatcher:
     """A watcher of the driver. ``canaries``: one for every KV group; ``pages(engine)`` gives the pages of each layer as bytes;
@@ -65,15 +71,17 @@ class ContentWatcher:
         self, canaries: Sequence[Canary], pages: Callable[[Any], Sequence[Bytes]], *, every: int = 1
     ) -> None:
         self.canaries, self.pages, self.every = tuple(canaries), pages, every
-        self._failed = FailedLoads()
+        self._failed, self._stored = FailedLoads(), StoredPages(self.canaries[0])
         self._spoiled: set[int] = set()
+        self._told_of: set[tuple[int, int]] = set()
         self._steps = 0
 
     def begin(self, engine: Any, schedule: object) -> None:
         """A new run on an engine that is as at birth."""
         for canary in self.canaries:
             canary.forget()
-        self._failed, self._spoiled, self._steps = FailedLoads(), set(), 0
+        self._failed, self._stored = FailedLoads(), StoredPages(self.canaries[0])
+        self._spoiled, self._told_of, self._steps = set(), set(), 0
 
     def before_step(self, engine: Any) -> None:
         """Nothing to see yet."""
@@ -90,6 +98,7 @@ class ContentWatcher:
     def _look(self, engine: EngineView) -> list[LiveViolation]:
         self._failed.read(engine.journal.entries)
         running = [n for n in engine.unfinished() if engine.status(n) == "RUNNING"]
+        kept = self._kept(engine)
         layers, found = self.pages(engine), list[Finding]()
         for group, canary in enumerate(self.canaries):
             held, before = [], canary.checked
@@ -101,13 +110,24 @@ class ContentWatcher:
                 held.append(Held(number, tokens, computed, blocks, request.adapter))
             found += canary.check([layers[i] for i in canary.layers], held)
             engine.journal.count("pages_checked", canary.checked - before)
-        told = []
+        told = kept
         for finding in found:
-            # What a request computes after it read a wrong page has the wrong context: that is no finding of its own.
-            if finding.what != "context" or finding.request not in self._spoiled:
+            # What a request computes after it read a wrong page is wrong as well: that is no finding of its own.
+            follows = finding.what in ("context", "adapter") and finding.request in self._spoiled
+            if not follows and (finding.request, finding.page) not in self._told_of:
                 told.append(self._told(finding))
             self._spoiled.add(finding.request)
+            self._told_of.add((finding.request, finding.page))
         return told
+
+    def _kept(self, engine: EngineView) -> list[LiveViolation]:
+        host = engine.host_bytes()
+        if not host:
+            return []
+        before = self._stored.checked
+        found = self._stored.read(engine.journal.entries, host)
+        engine.journal.count("host_pages_checked", self._stored.checked - before)
+        return found
 
     def _told(self, finding: Finding) -> LiveViolation:
         invariant, text = finding.invariant, finding.text

@@ -12,7 +12,7 @@ import pytest
 from fuzzkv.live.config import EngineConfig, TierConfig
 from fuzzkv.replay.engine import installed
 
-SHARED = EngineConfig(prefix_cache=True, chunked=True, tier=TierConfig(frames=12))
+SHARED = EngineConfig(prefix_cache=True, chunked=True, tier=TierConfig(frames=16))
 """The configuration of the shared engine."""
 
 

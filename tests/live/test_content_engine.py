@@ -144,3 +144,19 @@ def test_a_worker_that_does_not_wait_copies_late(live: Any, content: ContentWatc
     assert found(live, content, late(seed)) == []
     wrong = found(live, Disobedient(content.canaries, content.pages), late(seed))
     assert "foreign" in {what for _, what, _ in wrong}
+
+
+def test_what_the_host_keeps_is_compared(live: Any, content: ContentWatcher) -> None:
+    """A store that puts its bytes into the wrong host page is told before anyone loads them."""
+    assert found(live, content, REUSE) == []
+    worker, copy_pages = live.worker, live.worker._copy
+
+    def beside(store: bool, parts: Any) -> None:
+        copy_pages(store, [(g, d, (h + 1) % 12 if store else h) for g, d, h in parts])
+
+    worker._copy = beside
+    try:
+        wrong = found(live, content, REUSE)
+    finally:
+        del worker._copy
+    assert ("I4", "miscopied", 0) in wrong
