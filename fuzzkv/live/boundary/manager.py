@@ -39,6 +39,7 @@ class ManagerWatch(Watch):
         self.untold: dict[Key, list[bool]] = {}
         self.events = False
         self.dropped: set[Key] = set()
+        self.torn: set[Key] = set()
         self._late = False
         for name in (
             "on_new_request",
@@ -56,7 +57,7 @@ class ManagerWatch(Watch):
 
     def forget(self) -> None:
         """The manager is empty, and no request is open."""
-        for ledger in (self.held, self.failed, self.open, self.untold, self.dropped):
+        for ledger in (self.held, self.failed, self.open, self.untold, self.dropped, self.torn):
             ledger.clear()
 
     def settled(self) -> None:
@@ -140,11 +141,12 @@ class ManagerWatch(Watch):
         keys = list(keys)
         for key in keys:
             held = self.held.get(key)
-            reads = held is not None and held.loads > 0
+            reads = (held is not None and held.loads > 0) or key in self.torn
             self._legal &= self.report.check(
                 "engine-complete-known", reads, "complete_load of {}, which no load reads", key
             )
-            if held is not None and reads:
+            self.torn.discard(key)
+            if held is not None and held.loads:
                 held.loads -= 1
         return self._completed(call, keys, req_context)
 
@@ -166,6 +168,8 @@ class ManagerWatch(Watch):
                 "manager-store-pin", held.ready, "evicted {}, whose store is under way", key, page=held.place
             )
             check("manager-load-pin", not held.loads, "evicted {}, which a load reads", key, page=held.place)
+            if held.loads or not held.ready:
+                self.torn.add(key)  # its transfer will still be completed, and that is no fault of the engine
             del self.held[key]
             self.untold.setdefault(key, []).append(True)
         among = set(store) <= set(offered) and len(set(store)) == len(store)
@@ -208,6 +212,9 @@ class ManagerWatch(Watch):
         for key in keys:
             held = self.held.get(key)
             pending = held is not None and not held.ready
+            if key in self.torn:
+                self.torn.discard(key)
+                continue
             self._legal &= self.report.check(
                 "engine-complete-known", pending, "complete_store of {}, but {}", key, self._state(key)
             )

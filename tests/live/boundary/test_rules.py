@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fuzzkv.contract.invariants import BY_ID
-from fuzzkv.live.boundary.rules import ENGINE, RULES, Rule
+from fuzzkv.live.boundary.rules import ENGINE, RULES, TABLE, Rule
 from fuzzkv.replay.engine import TRIED_VERSIONS
 
 MODULE = importlib.util.find_spec("vllm")
@@ -46,3 +46,8 @@ def test_rules_are_well_formed() -> None:
         assert re.fullmatch(r"(policy|manager|worker|connector|engine)(-[a-z]+)+", rule.id)
     # What is nowhere said is said to be so; most is said.
     assert sum(rule.said for rule in RULES.values()) > 2 * sum(not rule.said for rule in RULES.values())
+
+
+def test_every_entry_of_the_table_is_read() -> None:
+    entries = [line for line in TABLE.splitlines() if line and not line.startswith(" ")]
+    assert [line.split()[0] for line in entries] == list(RULES)
