@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from fuzzkv.certify import Certificate
     from fuzzkv.contract.policy import Policy
-    from fuzzkv.solver.ascent import Climb
     from fuzzkv.verify import Refuted, SetVerdict, Verified
 
 
@@ -81,13 +80,8 @@ def verify(
         requests=requests, pages=pages, device=config.device_frames, host=max(1, config.host_frames)
     )
     live = Live()
-
-    def heard(climb: Climb) -> None:
-        names = " + ".join(verification.names(climb.mask))
-        live(f"{names}: every schedule of {climb.depth} events, {len(climb.found)} new classes")
-
-    verification = Verification(chosen, config, window, faults=faults, tell=heard)
-    result = verification.run(parse_seconds(max_time), None if fresh else corpus)
+    verification = Verification(chosen, config, window, faults=faults, tell=live)
+    result = verification.run(parse_seconds(max_time), None if fresh else corpus, seeded=True)
     live.end()
     _print(result, no_color)
     sys.exit(result.exit_code)
