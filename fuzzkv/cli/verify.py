@@ -184,7 +184,7 @@ def shrink(case: str, certify: bool, max_time: str, policies: str, corpus: Path,
     0: filed; 3: the solver couldn't tell in time, and the case says how far it came.
     """
     from fuzzkv.certify import certify as ask
-    from fuzzkv.certify import filed, shrunk
+    from fuzzkv.certify import filed, outdone, shrunk
     from fuzzkv.corpus import find_path, load_case, save_case, write_index
     from fuzzkv.options import parse_seconds
 
@@ -200,6 +200,8 @@ def shrink(case: str, certify: bool, max_time: str, policies: str, corpus: Path,
         new = filed(new, certificate, chosen)
     folder = path.parent
     saved = save_case(new, folder)
+    if certificate is not None and saved.case["id"] != old["id"]:
+        save_case(outdone(old, saved.case, certificate), folder)
     write_index(folder)
     console(no_color).print(
         _told(old["id"], len(old["schedule"]), saved.case["id"], certificate, new),
