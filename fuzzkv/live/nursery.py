@@ -1,10 +1,11 @@
 """Lives that start in a third of the time: a process that has imported the engine once, and forks for every life.
 
 Importing vLLM costs more than making an engine of it.  The nursery does that once, before it has threads or a device, and
-then waits; :func:`command` is what ``ProcessLife`` starts in the place of a worker: a small process that hands its own
-streams over, stands for the life (its exit is the life's exit, its death is the life's death), and passes signals on.
+then waits; :meth:`Nursery.command` is what is started in the place of a worker (or a control): a small process that hands
+its own streams over, stands for the life (its exit is the life's exit, its death is the life's death), and passes signals
+on.
 
-``python -m fuzzkv.live.nursery SOCKET``: the nursery.  ``python nursery.py SOCKET JOB FD``: the stand-in.
+``python -m fuzzkv.live.nursery SOCKET``: the nursery.  ``python nursery.py SOCKET MODULE ARGUMENT [FD]``: the stand-in.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import array
 import contextlib
 import gc
+import importlib
 import os
 import selectors
 import signal
@@ -20,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
@@ -27,7 +30,7 @@ from typing import Final
 
 PATIENCE: Final = 240.0
 """Seconds in which a nursery has to be ready."""
-FDS: Final = 3
+FDS: Final = 4
 WORD: Final = b"U"
 """A stand-in's word for SIGUSR1: write down where you are."""
 
@@ -61,9 +64,9 @@ class Nursery:
             time.sleep(0.05)
         return True
 
-    def command(self) -> tuple[str, ...]:
-        """What to start in the place of a worker; job and descriptor follow."""
-        return (sys.executable, "-S", "-E", __file__, str(self.socket))
+    def command(self, module: str = "fuzzkv.live.worker") -> tuple[str, ...]:
+        """What to start in the place of ``python -m MODULE``; its argument follows, and a descriptor that it needs."""
+        return (sys.executable, "-S", "-E", __file__, str(self.socket), module)
 
     def close(self) -> None:
         """End it, and the lives that are left."""
@@ -87,8 +90,9 @@ def stand_in(argv: Sequence[str]) -> int:
     link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     link.connect(argv[0])
     signal.signal(signal.SIGUSR1, lambda number, frame: link.sendall(WORD))
-    streams = array.array("i", [0, 1, int(argv[2])])
-    link.sendmsg([argv[1].encode() + b"\n"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, streams.tobytes())])
+    streams = array.array("i", [0, 1, 2, *map(int, argv[3:])])
+    word = "\n".join(argv[1:3]).encode()
+    link.sendmsg([word], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, streams.tobytes())])
     for stream in streams:
         # The other ends have to see when the life closes them.
         os.close(stream)
@@ -141,43 +145,45 @@ def _import_engine() -> None:
     from vllm.v1.engine.core import EngineCore  # noqa: F401
     from vllm.v1.executor import Executor  # noqa: F401
 
+    import fuzzkv.live.control
     import fuzzkv.live.oracles
     import fuzzkv.live.worker  # noqa: F401
 
 
 def _adopt(server: socket.socket, lives: dict[int, socket.socket], selector: selectors.BaseSelector) -> None:
     link, _ = server.accept()
-    word, ancillary, _, _ = link.recvmsg(4096, socket.CMSG_SPACE(FDS * array.array("i").itemsize))
+    word, ancillary, _, _ = link.recvmsg(1 << 16, socket.CMSG_SPACE(FDS * array.array("i").itemsize))
     streams = array.array("i")
     for _, _, data in ancillary:
         streams.frombytes(data[: len(data) - len(data) % streams.itemsize])
     pid = os.fork()
     if pid == 0:
-        _live(word.decode().strip(), streams.tolist(), [server.fileno(), link.fileno()])
+        _live(word.decode().split("\n", 1), streams.tolist(), [server.fileno(), link.fileno()])
     for stream in streams:
         os.close(stream)
     lives[pid] = link
     selector.register(link, selectors.EVENT_READ, pid)
 
 
-def _live(job: str, streams: Sequence[int], others: Sequence[int]) -> None:
-    """The life, in the child; it never returns."""
+def _live(word: Sequence[str], streams: Sequence[int], others: Sequence[int]) -> None:
+    """The life, in the child: ``word`` is its module and argument.  It never returns."""
     status = 1
     try:
         os.setsid()
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        os.dup2(streams[0], 0)
-        os.dup2(streams[1], 1)
-        os.dup2(streams[1], 2)
-        for other in (*others, streams[0], streams[1]):
+        for number, stream in enumerate(streams[:3]):
+            os.dup2(stream, number)
+        for other in (*others, *streams[:3]):
             os.close(other)
         sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
         gc.enable()
-        from fuzzkv.live.worker import main as work
-
-        status = work([job, str(streams[2])])
+        work = importlib.import_module(word[0]).main
+        status = work([word[1], *map(str, streams[3:])])
+    except BaseException:
+        traceback.print_exc()
     finally:
+        sys.stderr.flush()
         os._exit(status)
 
 

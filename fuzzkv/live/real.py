@@ -33,7 +33,7 @@ class Engines:
         os.environ.setdefault("NUMBA_NUM_THREADS", "1")
         self.device = device
         self.name = require(device)
-        self.judge = TokenJudge(lambda model, kv_dtype: Control(model, kv_dtype, device))
+        self.judge = TokenJudge(self._control)
         self.unwatched: set[str] = set()
         self._nursery = Nursery()
 
@@ -50,6 +50,11 @@ class Engines:
                     raise
                 self.unwatched.add(config.kv_dtype)
         return ProcessLife(config, watchers=boundary, command=command)
+
+    def _control(self, model: str, kv_dtype: str) -> Control:
+        if not self._nursery.ready():
+            return Control(model, kv_dtype, self.device)
+        return Control(model, kv_dtype, self.device, command=self._nursery.command("fuzzkv.live.control"))
 
     def __enter__(self) -> Engines:
         return self
