@@ -1,0 +1,157 @@
+"""How a rollback audit is shown to a person: the ways in a table, one example, and what it comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from fuzzkv.report.necessity import wrap
+
+WORDS = {"safe": "same", "unsafe": "differs", "control": "differs", "twin": "noise"}
+
+
+def rollback_page(report: Mapping[str, Any], width: int) -> Group:
+    """The whole page for ``width`` columns."""
+    parts: list[RenderableType] = []
+    for (engine, model), rows in groupby(report["ways"], key=lambda w: (w["engine"], w["model"])):
+        parts += [Text(_heading(report, engine, model), style="bold"), _table(list(rows)), Text("")]
+    for line in closing(report, width):
+        parts.append(Text(line))
+    return Group(*parts)
+
+
+def _heading(report: Mapping[str, Any], engine: str, model: str) -> str:
+    base = "tiny" if model.startswith("tiny") else model
+    run = next(r for r in report["runs"] if (r["engine"], r["model"]) == (engine, base))
+    noise = next((n for n in report["noise"] if (n["engine"], n["model"]) == (engine, model)), None)
+    limit = (
+        f"; two rebuilt caches are up to {_short(noise['measured'])} apart, so beyond "
+        f"{_short(noise['limit'])} differs"
+        if noise
+        else ""
+    )
+    short = f", cut short after {run['done']} of {run['of']} scenarios" if run["done"] < run["of"] else ""
+    return f"{run['version']}, {model}{short}{limit}"
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False, header_style="underline")
+    table.add_column("cache")
+    table.add_column("way")
+    for name in ("same", "tie", "differ", "refuse", "flips"):
+        table.add_column(name, justify="right")
+    for name in ("logits apart", "top-1", "served"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("found")
+    for row in rows:
+        apart = _short(row["most"]) if row["of"] else ""
+        top = f"{100 * row['agree'] / row['of']:.0f} %" if row["of"] else ""
+        served = (
+            f"{row['served']}/{row['cells']}" if row["cache"] == "prefix" and row["role"] == "safe" else ""
+        )
+        counts = [str(row[name]) for name in ("same", "numeric-tie", "differs", "refused", "flips")]
+        table.add_row(row["cache"], row["way"], *counts, apart, top, served, found(row))
+    return table
+
+
+def found(row: Mapping[str, Any]) -> Text:
+    """What a way came to, in a word or two."""
+    if row["expected"] == "noise":
+        return Text("noise", style="dim")
+    if not row["ok"]:
+        return Text("DIFFERS", style="bold red")
+    if row["blind"]:
+        return Text("BLIND", style="bold yellow")
+    if row["expected"] == "differs":
+        return Text("differs, as expected" if not row["same"] else "differs in part", style="yellow")
+    if row["refused"] == row["cells"]:
+        return Text("refused", style="cyan")
+    return Text("same, or refused" if row["refused"] else "same", style="green")
+
+
+def closing(report: Mapping[str, Any], width: int) -> list[str]:
+    """An example that can be read, what was refused, what failed, and the verdict."""
+    lines = [line for example in _telling(report["examples"]) for line in _example(example)]
+    for row in report["ways"]:
+        for why in row["why"]:
+            torn = (
+                f" In {row['torn']} of them it came half-way: layers were left with unequal lengths."
+                if row["torn"]
+                else ""
+            )
+            lines.append(
+                f"{row['model']}, {row['cache']}, {row['way']}: {row['refused']} refused ({why}).{torn}"
+            )
+    lines += [f"{e['code']}: {e['value']}: {e['reason']}. {e['cure']}" for e in report["errors"]]
+    lines.append(_verdict(report))
+    return [row for line in lines for row in (wrap(line, width) or [""])]
+
+
+def _verdict(report: Mapping[str, Any]) -> str:
+    cells = len(report["cells"])
+    bad = [w for w in report["ways"] if not w["ok"]]
+    blind = [w for w in report["ways"] if w["blind"]]
+    safe = [w for w in report["ways"] if w["role"] == "safe"]
+    head = f"{len(report['scenarios'])} scenarios, {cells} cells, seed {report['seed']}: "
+    if bad:
+        return head + "a cache that is meant to be safe differs: " + "; ".join(map(_name, bad)) + "."
+    if blind:
+        return (
+            head
+            + "nothing is claimed, for these should have differed, or served something: "
+            + ("; ".join(map(_name, blind)) + ".")
+        )
+    if not cells or report["errors"]:
+        return head + "incomplete, see above."
+    same = sum(w["same"] + w["numeric-tie"] for w in safe)
+    refused = sum(w["refused"] for w in safe)
+    return head + (
+        f"on ways meant to be safe {same} cells are the same and {refused} refused; retained caches as they are "
+        "differ, as expected."
+        if any(w["role"] == "unsafe" for w in report["ways"])
+        else f"on ways meant to be safe {same} cells are the same and {refused} refused."
+    )
+
+
+def _name(way: Mapping[str, Any]) -> str:
+    return f"{way['engine']}, {way['model']}, {way['cache']}, {way['way']}"
+
+
+def _telling(examples: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """The first example in which the two sentences differ."""
+    for example in examples:
+        if example["retained"] != example["rebuilt"]:
+            yield example
+            return
+
+
+def _example(example: Mapping[str, Any]) -> Iterator[str]:
+    yield f"An example ({example['engine']}, {example['model']}, {example['cache']}, {example['way']}):"
+    for name, key in (("committed", "keep"), ("aborted", "branch"), ("committed", "step")):
+        for line in _said(example[key]):
+            yield f"  {name:<10} {line}"
+            name = ""
+    yield f"  on the retained cache it answers: {example['retained']}"
+    yield f"  on the rebuilt cache it answers:  {example['rebuilt']}"
+    yield ""
+
+
+def _said(text: str) -> Iterator[str]:
+    """The messages of a conversation, one a line."""
+    for part in text.replace("<|im_start|>", "\0").split("\0"):
+        said = " ".join(part.replace("<|im_end|>", "").split("\n", 1)).strip()
+        role, _, words = part.replace("<|im_end|>", "").strip().partition("\n")
+        if words and role in ("system", "user", "assistant", "tool"):
+            yield f"{role}: {words.strip()}"
+        elif said and said != "assistant":
+            yield said
+    return
+
+
+def _short(number: str) -> str:
+    return format(float(number), ".2g")
