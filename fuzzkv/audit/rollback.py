@@ -75,6 +75,13 @@ def audit(
                             for cell in record["cells"]
                         ]
                         tell(f"{engine}, {model}: scenario {run['done']} of {run['of']}")
+                if not run["done"]:
+                    raise EnvironmentFailure(
+                        code="FKV053",
+                        value=f"{engine}-{model}",
+                        reason="its time was over before the first scenario was done",
+                        cure="Give more with --max-time, or choose one --engine and --model.",
+                    )
             except EnvironmentFailure as error:
                 errors.append({"engine": engine, "model": model, **error.as_dict()})
             except KeyboardInterrupt:

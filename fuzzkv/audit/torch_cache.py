@@ -37,10 +37,16 @@ class TorchSessions:
             return StaticCache(config=self.model.config, max_cache_len=LONGEST)
         return DynamicCache(config=self.model.config)
 
-    @torch.no_grad()
     def feed(self, cache: Any, tokens: Sequence[int]) -> Any:
-        out = self.model(torch.tensor([list(tokens)]), past_key_values=cache, logits_to_keep=1)
-        return out.logits[0, -1].numpy().copy()
+        return self._run(cache, tokens, 1)[0]
+
+    def follow(self, cache: Any, tokens: Sequence[int]) -> list[Any]:
+        return list(self._run(cache, tokens, len(tokens)))
+
+    @torch.no_grad()
+    def _run(self, cache: Any, tokens: Sequence[int], rows: int) -> Any:
+        out = self.model(torch.tensor([list(tokens)]), past_key_values=cache, logits_to_keep=rows)
+        return out.logits[0].numpy().copy()
 
     @torch.no_grad()
     def generate(self, cache: Any, tokens: Sequence[int]) -> Any:

@@ -33,6 +33,9 @@ class Sessions(Protocol):
     def feed(self, cache: Any, tokens: Sequence[int]) -> Row:
         """Run tokens on a cache, as a session's next turn does; logits after the last."""
 
+    def follow(self, cache: Any, tokens: Sequence[int]) -> list[Row]:
+        """The same in one go; logits after each token."""
+
     def generate(self, cache: Any, tokens: Sequence[int]) -> Row:
         """Hand over the whole transcript with the cache, and let the library find what is new."""
 
@@ -83,17 +86,17 @@ def rebuild(sessions: Sessions, kind: str, tokens: Sequence[int], chunk: int = 0
 
 def decide(sessions: Sessions, reached: Reached, forced: Sequence[int]) -> list[Row]:
     """The row of the decision and those after each of the forced tokens."""
-    return [reached.row, *(sessions.feed(reached.cache, [token]) for token in forced)]
+    return [reached.row, *sessions.follow(reached.cache, forced)]
 
 
 def greedy(sessions: Sessions, reached: Reached, count: int) -> tuple[list[int], list[Row]]:
-    """The next tokens that the model itself would choose, and the rows from which it does."""
-    tokens: list[int] = []
+    """The next tokens that the model itself would choose, and the rows from which it does, one more of them."""
     rows = [reached.row]
-    for _ in range(count):
-        tokens.append(int(rows[-1].argmax()))
+    tokens = [int(reached.row.argmax())]
+    while len(rows) <= count:
         rows.append(sessions.feed(reached.cache, tokens[-1:]))
-    return tokens, rows
+        tokens.append(int(rows[-1].argmax()))
+    return tokens[:count], rows
 
 
 def _until_branch(s: Sessions, kind: str, sc: Scenario) -> Any:

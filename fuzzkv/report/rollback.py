@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -12,7 +12,8 @@ from rich.text import Text
 
 from fuzzkv.report.necessity import wrap
 
-WORDS = {"safe": "same", "unsafe": "differs", "control": "differs", "twin": "noise"}
+_ROLES: Final = ("system", "user", "assistant", "tool")
+_INDENT: Final = 13
 
 
 def rollback_page(report: Mapping[str, Any], width: int) -> Group:
@@ -40,23 +41,50 @@ def _heading(report: Mapping[str, Any], engine: str, model: str) -> str:
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Ways as rows; columns that would be empty are left out."""
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False, header_style="underline")
-    table.add_column("cache")
-    table.add_column("way")
-    for name in ("same", "tie", "differ", "refuse", "flips"):
-        table.add_column(name, justify="right")
-    for name in ("logits apart", "top-1", "served"):
+    shown = [
+        column
+        for column in _COLUMNS
+        if column[0] not in ("tie", "refuse", "served")
+        or any(column[1](row) not in ("0", "") for row in rows)
+    ]
+    table.add_column("cache", no_wrap=True)
+    table.add_column("way", no_wrap=True)
+    for name, _ in shown:
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("found")
+    table.add_column("found", no_wrap=True)
     for row in rows:
-        apart = _short(row["most"]) if row["of"] else ""
-        top = f"{100 * row['agree'] / row['of']:.0f} %" if row["of"] else ""
-        served = (
-            f"{row['served']}/{row['cells']}" if row["cache"] == "prefix" and row["role"] == "safe" else ""
-        )
-        counts = [str(row[name]) for name in ("same", "numeric-tie", "differs", "refused", "flips")]
-        table.add_row(row["cache"], row["way"], *counts, apart, top, served, found(row))
+        table.add_row(row["cache"], row["way"], *(tell(row) for _, tell in shown), found(row))
     return table
+
+
+def _count(name: str) -> Callable[[Mapping[str, Any]], str]:
+    return lambda row: str(row[name])
+
+
+def _apart(row: Mapping[str, Any]) -> str:
+    return _short(row["most"]) if row["of"] else ""
+
+
+def _top(row: Mapping[str, Any]) -> str:
+    return f"{100 * row['agree'] / row['of']:.0f} %" if row["of"] else ""
+
+
+def _served(row: Mapping[str, Any]) -> str:
+    return f"{row['served']}/{row['cells']}" if row["cache"] == "prefix" and row["role"] == "safe" else ""
+
+
+_COLUMNS: Final[tuple[tuple[str, Callable[[Mapping[str, Any]], str]], ...]] = (
+    ("same", _count("same")),
+    ("tie", _count("numeric-tie")),
+    ("differ", _count("differs")),
+    ("refuse", _count("refused")),
+    ("flips", _count("flips")),
+    ("apart", _apart),
+    ("top-1", _top),
+    ("served", _served),
+)
 
 
 def found(row: Mapping[str, Any]) -> Text:
@@ -68,10 +96,10 @@ def found(row: Mapping[str, Any]) -> Text:
     if row["blind"]:
         return Text("BLIND", style="bold yellow")
     if row["expected"] == "differs":
-        return Text("differs, as expected" if not row["same"] else "differs in part", style="yellow")
+        return Text("as expected" if row["differs"] == row["cells"] else "in part", style="yellow")
     if row["refused"] == row["cells"]:
         return Text("refused", style="cyan")
-    return Text("same, or refused" if row["refused"] else "same", style="green")
+    return Text("same or refused" if row["refused"] else "same", style="green")
 
 
 def closing(report: Mapping[str, Any], width: int) -> list[str]:
@@ -89,7 +117,13 @@ def closing(report: Mapping[str, Any], width: int) -> list[str]:
             )
     lines += [f"{e['code']}: {e['value']}: {e['reason']}. {e['cure']}" for e in report["errors"]]
     lines.append(_verdict(report))
-    return [row for line in lines for row in (wrap(line, width) or [""])]
+    return [row for line in lines for row in _wrapped(line, width)]
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    """A line broken at ``width``; the rest of an indented one stands under its words."""
+    indent = " " * _INDENT if line.startswith(" ") else ""
+    return wrap(line, width, subsequent_indent=indent) or [""]
 
 
 def _verdict(report: Mapping[str, Any]) -> str:
@@ -136,21 +170,18 @@ def _example(example: Mapping[str, Any]) -> Iterator[str]:
         for line in _said(example[key]):
             yield f"  {name:<10} {line}"
             name = ""
-    yield f"  on the retained cache it answers: {example['retained']}"
-    yield f"  on the rebuilt cache it answers:  {example['rebuilt']}"
+    yield f"  {'retained':<10} answers: {example['retained']}"
+    yield f"  {'rebuilt':<10} answers: {example['rebuilt']}"
     yield ""
 
 
 def _said(text: str) -> Iterator[str]:
-    """The messages of a conversation, one a line."""
-    for part in text.replace("<|im_start|>", "\0").split("\0"):
-        said = " ".join(part.replace("<|im_end|>", "").split("\n", 1)).strip()
-        role, _, words = part.replace("<|im_end|>", "").strip().partition("\n")
-        if words and role in ("system", "user", "assistant", "tool"):
-            yield f"{role}: {words.strip()}"
-        elif said and said != "assistant":
+    """The messages of a conversation, one a line; the last may be only begun."""
+    for part in text.replace("<|im_end|>", "").split("<|im_start|>"):
+        role, _, words = part.strip().partition("\n")
+        said = f"{role}: {words.strip()}" if words and role in _ROLES else part.strip()
+        if said and said != "assistant":
             yield said
-    return
 
 
 def _short(number: str) -> str:
