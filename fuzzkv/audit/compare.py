@@ -15,6 +15,8 @@ import numpy as np
 
 FACTOR: Final = 4
 """A difference counts beyond so many times the largest one between two caches that were both rebuilt."""
+CEILING: Final = 1e-3
+"""Noise is at most this part of the largest logit: two rebuilt caches that are further apart are no measure of it."""
 ULP: Final = 2.0**-23
 """Relative distance of two neighbours in float32: the least noise that is assumed where none was measured."""
 

@@ -24,6 +24,8 @@ from fuzzkv.replay.process import Worker, WorkerFailed
 SCHEMA_VERSION: Final = 1
 ENGINES: Final = ("transformers", "vllm")
 MODELS: Final = ("tiny", "smollm2")
+_WEIGHTS: Final = {"tiny": 1, "smollm2": 3}
+"""How long a model takes, relative to the other."""
 _POLL: Final = 0.05
 _SILENCE: Final = 180.0
 """Seconds without a word after which a worker hangs."""
@@ -59,7 +61,8 @@ def audit(
         for number, (engine, model) in enumerate(jobs):
             run: dict[str, Any] = {"engine": engine, "model": model, "version": "", "done": 0, "of": 0}
             # What an earlier job leaves over goes to the later ones, but none may eat another's share.
-            share = max(0.0, end - time.monotonic()) / (len(jobs) - number)
+            part = _WEIGHTS[model] / sum(_WEIGHTS[later] for _, later in jobs[number:])
+            share = max(0.0, end - time.monotonic()) * part
             try:
                 _available(engine)
                 for record in _records(engine, model, seed, share, Path(folder), command):

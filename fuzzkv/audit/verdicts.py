@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from fuzzkv.audit.compare import ULP, decimal, judge, limit
+from fuzzkv.audit.compare import CEILING, ULP, decimal, judge, limit
 from fuzzkv.errors import EXIT_CLEAN, EXIT_CONFLICT, EXIT_ENVIRONMENT
 
 Key = tuple[str, str]
@@ -42,17 +42,18 @@ def noise_rows(cells: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def cell_verdict(cell: Mapping[str, Any], noise: float) -> str:
     """``same``, ``numeric-tie``, ``differs`` or ``refused``. More served from a prefix cache than the prompt shares
-    with what was cached is a difference too, whatever the logits say."""
+    with what was cached is a difference too, whatever the logits say; so is a rebuilt cache that is too far from
+    another rebuilt one for noise."""
     if "refused" in cell:
         return "refused"
-    if cell.get("common") and cell["retained"][0] > cell["common"]:
+    if _foreign(cell) or (cell["role"] == "twin" and not _is_noise(cell)):
         return "differs"
     return judge(_most(cell), agree=cell["agree"] == cell["of"], noise=noise)
 
 
 def way_rows(cells: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """One row a way, from cells with their verdicts. ``ok`` is false where a safe way differs, ``blind`` true where
-    something that has to differ never did, or where a prefix cache served nothing."""
+    """One row a way, from cells with their verdicts. ``ok`` is false where a safe way differs, or a rebuilt cache
+    by more than noise; ``blind`` true where something that has to differ never did, or where a prefix cache served nothing."""
     groups: dict[tuple[str, ...], list[Mapping[str, Any]]] = defaultdict(list)
     for cell in cells:
         groups[tuple(cell[name] for name in ("engine", "model", "cache", "way", "role"))].append(cell)
@@ -84,7 +85,7 @@ def _way(key: tuple[str, ...], cells: Sequence[Mapping[str, Any]]) -> dict[str, 
         "agree": sum(c["agree"] for c in ran),
         "of": sum(c["of"] for c in ran),
         "served": served if cache == "prefix" else 0,
-        "ok": not (expected == "same" and counts["differs"]),
+        "ok": expected == "differs" or not counts["differs"],
         "blind": (expected == "differs" and not counts["differs"]) or (needs_hits and not served),
     }
 
@@ -104,9 +105,18 @@ def exit_code(ways: Sequence[Mapping[str, Any]], errors: Sequence[Any]) -> int:
 def _twins(cells: Iterable[Mapping[str, Any]]) -> dict[Key, list[Mapping[str, Any]]]:
     found: dict[Key, list[Mapping[str, Any]]] = defaultdict(list)
     for cell in cells:
-        if cell["role"] == "twin" and "refused" not in cell:
+        if cell["role"] == "twin" and "refused" not in cell and _is_noise(cell):
             found[cell["engine"], cell["model"]].append(cell)
     return found
+
+
+def _foreign(cell: Mapping[str, Any]) -> bool:
+    """Whether a prefix cache served more than was shared."""
+    return "common" in cell and bool(cell["retained"][0] > cell["common"])
+
+
+def _is_noise(cell: Mapping[str, Any]) -> bool:
+    return not _foreign(cell) and _most(cell) <= CEILING * float(cell["largest"])
 
 
 def _most(cell: Mapping[str, Any]) -> float:

@@ -30,12 +30,11 @@ def _heading(report: Mapping[str, Any], engine: str, model: str) -> str:
     base = "tiny" if model.startswith("tiny") else model
     run = next(r for r in report["runs"] if (r["engine"], r["model"]) == (engine, base))
     noise = next((n for n in report["noise"] if (n["engine"], n["model"]) == (engine, model)), None)
-    limit = (
-        f"; two rebuilt caches are up to {_short(noise['measured'])} apart, so beyond "
-        f"{_short(noise['limit'])} differs"
-        if noise
-        else ""
-    )
+    limit = ""
+    if noise and float(noise["measured"]):
+        limit = f"; rebuilt caches are up to {_short(noise['measured'])} apart, so beyond {_short(noise['limit'])} differs"
+    elif noise:
+        limit = f"; rebuilt caches are bit-identical, so beyond {_short(noise['limit'])} (rounding) differs"
     short = f", cut short after {run['done']} of {run['of']} scenarios" if run["done"] < run["of"] else ""
     return f"{run['version']}, {model}{short}{limit}"
 
@@ -89,10 +88,10 @@ _COLUMNS: Final[tuple[tuple[str, Callable[[Mapping[str, Any]], str]], ...]] = (
 
 def found(row: Mapping[str, Any]) -> Text:
     """What a way came to, in a word or two."""
-    if row["expected"] == "noise":
-        return Text("noise", style="dim")
     if not row["ok"]:
         return Text("DIFFERS", style="bold red")
+    if row["expected"] == "noise":
+        return Text("noise", style="dim")
     if row["blind"]:
         return Text("BLIND", style="bold yellow")
     if row["expected"] == "differs":

@@ -55,6 +55,9 @@ def test_vllm_and_its_planted_twin(how: str) -> None:
         assert all(way["same"] == 5 and way["served"] for way in safe)
     else:
         assert report["exit_code"] == 1
-        assert all(way["differs"] > 0 for way in safe)
+        assert {w["way"] for w in report["ways"] if not w["ok"]} >= {
+            "branch finished",
+            "branch still running",
+        }
         cells = [c for c in report["cells"] if c["role"] == "safe" and c["retained"][0] > c["common"]]
         assert cells and all(cell["verdict"] == "differs" for cell in cells)

@@ -72,6 +72,12 @@ def test_planted_caches_are_found(toy: type[toys.ToySessions], ways: list[str]) 
     assert broken(found) == ways and found["exit_code"] == 1
 
 
+def test_rebuilt_caches_that_disagree_are_no_noise() -> None:
+    found = sessions(toys.LosesATokenBetweenChunks())
+    assert {"rebuilt, turn by turn", "rebuilt, chunks of 16", "rebuilt, chunks of 5"} <= set(broken(found))
+    assert found["exit_code"] == 1 and found["noise"] == []
+
+
 def test_a_refusal_is_not_a_difference_but_half_of_one_is_told(clean: dict[str, Any]) -> None:
     found = sessions(toys.RefusesHalfWay())
     assert broken(found) == [] and found["exit_code"] == 0
@@ -93,6 +99,13 @@ def test_a_clean_server_is_silent(clean_server: dict[str, Any]) -> None:
 def test_planted_keys_are_found(toy: type[toys.ToyServer]) -> None:
     found = served(toy())
     assert "branch finished" in broken(found) and found["exit_code"] == 1
+
+
+def test_a_rebuilt_cache_that_was_served_something_is_no_measure_of_noise() -> None:
+    found = served(toys.HashesPositions())
+    twin = next(way for way in found["ways"] if way["role"] == "twin")
+    assert twin["differs"] and not twin["ok"]
+    assert all(float(row["measured"]) == 0 for row in found["noise"])
 
 
 def test_blocks_of_an_aborted_request_are_found_by_the_aborts_alone() -> None:

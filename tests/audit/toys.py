@@ -97,6 +97,15 @@ class ResetsHalf(ToySessions):
             del layer[len(layer) // 2 :]
 
 
+class LosesATokenBetweenChunks(ToySessions):
+    """Whoever feeds a cache that isn't empty loses the last token in it."""
+
+    def feed(self, cache: Any, tokens: Sequence[int]) -> Any:
+        for layer in cache:
+            del layer[-1:]
+        return super().feed(cache, tokens)
+
+
 class RefusesHalfWay(ToySessions):
     """Its crop refuses, after the first layer."""
 

@@ -38,6 +38,7 @@ def main(how: str, job: str, out: str) -> int:
             say(type="scenario", index=i, of=5, scenario=sc.as_json(), cells=cells)
             if how == "dies":
                 print("out of memory", flush=True)
+                time.sleep(1.0)  # until the parent has read what was told
                 return 9
             if how == "hangs" and i == 1:
                 time.sleep(600)
