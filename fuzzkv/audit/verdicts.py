@@ -13,6 +13,7 @@ from fuzzkv.audit.compare import CEILING, ULP, decimal, judge, limit
 from fuzzkv.errors import EXIT_CLEAN, EXIT_CONFLICT, EXIT_ENVIRONMENT
 
 Key = tuple[str, str]
+VERDICTS: Final = ("same", "numeric-tie", "differs", "refused")
 EXPECTED: Final = {"safe": "same", "unsafe": "differs", "control": "differs", "twin": "noise"}
 """What each role of a way is expected to come to. A safe way may also refuse, aloud."""
 
@@ -79,18 +80,14 @@ def _way(key: tuple[str, ...], cells: Sequence[Mapping[str, Any]]) -> dict[str, 
         "torn": sum(len(set(c.get("left", ()))) > 1 for c in cells),
         "why": sorted({c["refused"] for c in cells if "refused" in c}),
         "flips": sum(c["greedy"][0] != c["greedy"][1] for c in ran),
-        "most": decimal(max(map(_most, ran), default=0.0)),
-        "least": decimal(min(map(_most, ran), default=0.0)),
-        "kl": decimal(max((float(c["kl"]) for c in ran), default=0.0)),
+        "most": decimal(_largest(map(_most, ran))),
+        "kl": decimal(_largest(float(c["kl"]) for c in ran)),
         "agree": sum(c["agree"] for c in ran),
         "of": sum(c["of"] for c in ran),
         "served": served if cache == "prefix" else 0,
         "ok": expected == "differs" or not counts["differs"],
         "blind": (expected == "differs" and not counts["differs"]) or (needs_hits and not served),
     }
-
-
-VERDICTS: Final = ("same", "numeric-tie", "differs", "refused")
 
 
 def exit_code(ways: Sequence[Mapping[str, Any]], errors: Sequence[Any]) -> int:
@@ -120,5 +117,10 @@ def _is_noise(cell: Mapping[str, Any]) -> bool:
 
 
 def _most(cell: Mapping[str, Any]) -> float:
-    decision, forced = float(cell["decision"]), float(cell["forced"])
-    return decision + forced if decision != decision or forced != forced else max(decision, forced)
+    return _largest((float(cell["decision"]), float(cell["forced"])))
+
+
+def _largest(numbers: Iterable[float]) -> float:
+    """The largest; nan if one isn't a number, 0 of none."""
+    found = list(numbers)
+    return next((x for x in found if x != x), max(found, default=0.0))

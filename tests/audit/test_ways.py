@@ -78,6 +78,15 @@ def test_rebuilt_caches_that_disagree_are_no_noise() -> None:
     assert found["exit_code"] == 1 and found["noise"] == []
 
 
+def test_not_a_number_is_a_difference(clean: dict[str, Any]) -> None:
+    cells = [dict(cell) for cell in clean["cells"]]
+    victim = [cell for cell in cells if cell["way"] == "crop"][1]
+    victim["forced"] = "nan"
+    found = assemble(7, [], [], cells, [], [])
+    assert broken(found) == ["crop"] and found["exit_code"] == 1
+    assert next(way for way in found["ways"] if way["way"] == "crop")["most"] == "nan"
+
+
 def test_a_refusal_is_not_a_difference_but_half_of_one_is_told(clean: dict[str, Any]) -> None:
     found = sessions(toys.RefusesHalfWay())
     assert broken(found) == [] and found["exit_code"] == 0
