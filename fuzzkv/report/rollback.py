@@ -20,7 +20,8 @@ def rollback_page(report: Mapping[str, Any], width: int) -> Group:
     """The whole page for ``width`` columns."""
     parts: list[RenderableType] = []
     for (engine, model), rows in groupby(report["ways"], key=lambda w: (w["engine"], w["model"])):
-        parts += [Text(_heading(report, engine, model), style="bold"), _table(list(rows)), Text("")]
+        parts += [Text(line, style="bold") for line in wrap(_heading(report, engine, model), width)]
+        parts += [_table(list(rows)), Text("")]
     for line in closing(report, width):
         parts.append(Text(line))
     return Group(*parts)
