@@ -83,6 +83,12 @@ def narrowed(
     return chosen, Schedule(tuple(policy.name for policy in chosen), moved)
 
 
+def widened(mask: int, events: Sequence[Event]) -> tuple[Event, ...]:
+    """The events of the policies of a mask alone, with the slots that these have in the whole list: ``narrowed`` back."""
+    kept = [k for k in range(mask.bit_length()) if mask >> k & 1]
+    return tuple((op, kept[a] if op == ACT else a, b) for op, a, b in events)
+
+
 def label_of(names: Sequence[str], finding: Finding) -> str:
     """The design's name of a kind, or an empty string."""
     label = LABELS.get((tuple(names), finding.kind.invariant, finding.kind.primitive), "")

@@ -84,6 +84,9 @@ CODES: Final[dict[str, str]] = {
     "FKV101": "a case of another target than the one that it is read for",
     # the live engine as a target
     "FKV110": "KV pages whose layout this build does not show, so that they can't be read",
+    # code that plugs into the engine
+    "FKV120": "an object of the engine whose calls can't be watched",
+    "FKV121": "a class that is no cache policy, offloading spec or KV connector of the engine",
     # never the user's fault
     "FKV090": "an internal fault of fuzzkv",
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from fuzzkv.casebook import widened
 from fuzzkv.contract.layout import NR, PAGES
 from fuzzkv.errors import UsageError
 from fuzzkv.events import ProofDone, SolverDone
@@ -62,7 +63,7 @@ def guided(engine: BulkEngine, depth: int, tell: Callable[[Climb], None]) -> tup
             faults=True,
             enforce=engine.enforce,
             deepest=depth,
-            tell=tell,
+            climbed=tell,
         )
 
     try:
@@ -76,7 +77,7 @@ def guided(engine: BulkEngine, depth: int, tell: Callable[[Climb], None]) -> tup
     witnesses = []
     for found in (found for each in result.sets for found in each.refuted):
         mask = sum(1 << engine.names.index(name) for name in found.policies)
-        witnesses.append(Witness(Kind(mask, *found.target), found.events, config))
+        witnesses.append(Witness(Kind(mask, *found.target), widened(mask, found.events), config))
     reached = min(each.depth for each in result.sets)
     ended = "" if reached >= depth else f"the time ended it before {depth}"
     done = SolverDone(reached, window.requests, window.pages, len(result.sets), len(witnesses), ended)

@@ -31,7 +31,7 @@ from fuzzkv.contract.schedule import (
     Event,
     Schedule,
 )
-from fuzzkv.edits import leaps
+from fuzzkv.edits import TRIES, leaps
 from fuzzkv.machine.engine import BulkEngine
 from fuzzkv.oracles.verdict import Finding, Kind, findings, subsets
 from fuzzkv.strategies.schedules import LONGEST, as_choices, codes, schedules
@@ -84,13 +84,14 @@ class _Start(ExampleDatabase):
 @dataclass
 class Shrinker:
     """Shrinks one schedule for one goal.  ``counts`` tells how often each pass tried and how often it
-    helped.
+    helped; ``tries`` leaps are made from each schedule that the passes leave.
     """
 
     engine: BulkEngine
     goal: Goal
     counts: dict[str, list[int]] = field(default_factory=dict)
     thorough: bool = True
+    tries: int = TRIES
 
     def look(self, events: Events) -> Finding | None:
         """The conflict of the goal's kind that these events show, or ``None``."""
@@ -117,27 +118,35 @@ class Shrinker:
         wanted = (kind.mask, kind.invariant, kind.actor, kind.primitive)
         return bool(events) and self.engine.shows(events, wanted, self.goal.worse, causes)
 
-    def shrink(self, events: Events) -> Events:
-        """The shrunk events; 1-minimal: without any one event the goal isn't reached."""
-        best = events
-        while True:
+    def hasten(self, events: Events) -> Events:
+        """The events after our own passes alone, which takes hundredths of a second; 1-minimal."""
+        best, before = events, None
+        while best != before:
             before = best
             for pass_ in PASSES:
                 best = self._apply(pass_, best)
-            if best == before and (self.goal.consequence or not self.thorough):
-                # A consequence is no kind of its own, so it isn't filed: not worth the slower passes.
-                return best
-            if best == before:
-                finished = self._leap(best)
-                if finished == best:
-                    finished = self._hypothesis(best)
-                if finished == best:
-                    return best
-                best = finished
+        return best
+
+    def shorten(self, events: Events) -> Events:
+        """The events after our own passes and random leaps, without Hypothesis."""
+        best = self.hasten(events)
+        while (leapt := self._leap(best)) != best:
+            best = self.hasten(leapt)
+        return best
+
+    def shrink(self, events: Events) -> Events:
+        """The shrunk events; 1-minimal: without any one event the goal isn't reached."""
+        if self.goal.consequence or not self.thorough:
+            # A consequence is no kind of its own, so it isn't filed: not worth the slower passes.
+            return self.hasten(events)
+        best = self.shorten(events)
+        while (finished := self._hypothesis(best)) != best:
+            best = self.shorten(finished)
+        return best
 
     def _leap(self, best: Events) -> Events:
         tried, helped = self.counts.setdefault("leaps", [0, 0])
-        for candidate in leaps(best):
+        for candidate in leaps(best, self.tries):
             tried += 1
             if self.interesting(candidate):
                 self.counts["leaps"] = [tried, helped + 1]

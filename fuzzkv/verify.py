@@ -1,16 +1,17 @@
 """``fuzzkv verify``: the solver's answer about a composition, without a search by chance.
 
-Without the contract every set of the policies is searched event by event (``solver.ascent``), in a window of the machine;
-what the solver finds counts only once the machine has run it, with every smaller set beside it.  Classes that the corpus
-has for these very policies are looked up first: they run on the machine as well, and where a certificate is on file for
-this text of the contract, their length is the shortest there is.  (With the contract enforced the command asks
+Without the contract classes come from three places, and all of them are run on the machine before they count, with every
+smaller set beside: what the corpus has for these very policies (where a certificate is on file for this text of the
+contract, their length is the shortest there is); a short compiled search (``seeding``); and the solver's own search of every
+set, event by event (``solver.ascent``), in a window of the machine.  Those whose length nobody has shown to be the shortest
+the solver is asked about one by one (``solver.refuting``).  (With the contract enforced the command asks
 ``solver.induction`` instead, which proves.)
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -25,11 +26,17 @@ from fuzzkv.machine.plans import enabled
 from fuzzkv.machine.readers import text_digest
 from fuzzkv.machine.window import Window
 from fuzzkv.oracles.verdict import findings, smallest_failing, subsets
+from fuzzkv.seeding import seeds
 from fuzzkv.solver.ascent import Ascent, Climb, Judged
 from fuzzkv.solver.asking import Space
+from fuzzkv.solver.refuting import Claim, Refuting
 from fuzzkv.solver.unrolling import Target, Unrolling
 
 Events = tuple[Event, ...]
+FIRST = 5
+"""Events of every schedule that are looked at before classes are asked about one by one: some seconds."""
+REFUTING = 0.8
+"""The share of the time left after that for these."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +50,10 @@ class Refuted:
     events: Events
     shortest: str
     case: str = ""
+
+
+Known = dict[int, dict[Target, Refuted]]
+"""By set (mask) and class."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +97,8 @@ class Verification:
     """One run of ``verify`` over all sets of some policies.
 
     ``window`` bounds what is searched; ``faults`` adds failed and late copies and ends of sessions to the events;
-    ``enforce`` runs everything under the contract; no set is searched beyond ``deepest`` events.
+    ``enforce`` runs everything under the contract; no set is searched beyond ``deepest`` events.  ``tell`` hears in words how
+    it goes, ``climbed`` of every answer of the search of all schedules.
 
     Policies in ordinary Python are known by their manifests (``solver.envelope``): what is found beside one is real, for
     the machine ran it, but that nothing is found holds only for acts of as many primitives as the envelope has.  Raises
@@ -99,7 +111,8 @@ class Verification:
     faults: bool = False
     enforce: bool = False
     deepest: int = 64
-    tell: Callable[[Climb], None] | None = None
+    tell: Callable[[str], None] | None = None
+    climbed: Callable[[Climb], None] | None = None
 
     def __post_init__(self) -> None:
         kinds = enabled(self.policies)
@@ -137,16 +150,16 @@ class Verification:
         shown = [f.kind for f in findings(arms, full) if not f.consequence]
         return Judged(tuple((kind.invariant, kind.actor, kind.primitive) for kind in shown))
 
-    def filed(self, corpus: Path) -> dict[int, dict[Target, tuple[Events, str, str]]]:
-        """What the corpus has of these very policies and this configuration, if it still fails: by set and class the
-        schedule, how short it is known to be and the case's id.
+    def filed(self, corpus: Path) -> Known:
+        """What the corpus has of these very policies and this configuration, if it still fails: by set and class, with
+        how short its schedule is known to be.
         """
-        found: dict[int, dict[Target, tuple[Events, str, str]]] = {}
+        found: Known = {}
         if not corpus.is_dir():
             return found
         ours = {policy.name: policy for policy in self.policies}
         for case in scan_corpus(corpus)[0]:
-            names = case["class"]["policies"]
+            names = tuple(case["class"]["policies"])
             if not set(names) <= set(ours):
                 continue
             try:
@@ -161,28 +174,92 @@ class Verification:
             if target not in self.judge(mask, events).shown:
                 continue
             best = found.setdefault(mask, {})
-            if target not in best or len(events) < len(best[target][0]):
-                best[target] = (events, _standing(case, recipe), case["id"])
+            if target not in best or len(events) < len(best[target].events):
+                best[target] = Refuted(names, target, events, _standing(case, recipe), case["id"])
         return found
 
-    def run(self, seconds: float, corpus: Path | None = None) -> Verified:
-        """Look into the corpus, then search for so long.
+    def run(self, seconds: float, corpus: Path | None = None, *, seeded: bool = False) -> Verified:
+        """Look into the corpus, search by chance (if ``seeded``), then let the solver search and refute for so long.
 
         Raises ``EnvironmentFailure`` (FKV062) without Z3's program, and FKV073 where the readers disagree.
         """
         began = time.monotonic()
+
+        def left(part: float = 1.0) -> float:
+            return max(0.0, (seconds - (time.monotonic() - began)) * part)
+
         known = {} if corpus is None else self.filed(corpus)
+        if seeded:
+            self._sow(known, lambda: left() < seconds / 2)
         masks = sorted(range(1, 1 << len(self.policies)), key=lambda mask: (mask.bit_count(), mask))
         spaces = {mask: self._space(mask) for mask in masks}
-        ascent = Ascent(spaces, self.judge, deepest=self.deepest, tell=self.tell)
+        ascent = Ascent(spaces, self.judge, tell=self._climbed)
         for climb in ascent.climbs:
-            climb.aside.update(known.get(climb.mask, {}))
-        ascent.run(max(0.0, seconds - (time.monotonic() - began)))
+            classes = known.get(climb.mask, {})
+            climb.aside.update({target: len(found.events) for target, found in classes.items()})
+        ascent.run(left(), min(FIRST, self.deepest) if seeded else self.deepest)
+        if seeded:
+            self._refute(known, spaces, ascent.climbs, left(REFUTING))
+            ascent.run(left(), self.deepest)
         result = Verified(self.window)
         for climb in ascent.climbs:
             result.sets.append(self._verdict(climb, known.get(climb.mask, {})))
         result.seconds = time.monotonic() - began
         return result
+
+    def _sow(self, known: Known, late: Callable[[], bool]) -> None:
+        """Add what a short search finds: classes that aren't known, and shorter schedules of those that are."""
+
+        def drawn(schedules: int, classes: int) -> None:
+            self._say(f"a short search: {schedules:,} schedules, kinds of failures: {classes}")
+
+        found = seeds(self.policies, self.config, enforce=self.enforce, tell=drawn, late=late)
+        for mask, classes in found.items():
+            for target, events in classes.items():
+                old = known.get(mask, {}).get(target)
+                shorter = old is None or len(events) < len(old.events)
+                if shorter and target in self.judge(mask, events).shown:
+                    known.setdefault(mask, {})[target] = Refuted(self.names(mask), target, events, "known")
+
+    def _refute(
+        self, known: Known, spaces: dict[int, Space], climbs: Sequence[Climb], seconds: float
+    ) -> None:
+        """Ask about those classes, one by one, that the search of every schedule didn't come to."""
+        claims = []
+        for climb in climbs:
+            for target, found in known.get(climb.mask, {}).items():
+                if (
+                    found.shortest == "known"
+                    and target not in climb.found
+                    and climb.depth < len(found.events) - 1
+                ):
+                    claims.append(Claim(climb.mask, target, found.events))
+        Refuting(spaces, claims, self.judge, tell=self._refuted).run(seconds)
+        for claim in claims:
+            if claim.denied:
+                raise self._disagreement(claim.mask)
+            self._settle(known, claim)
+
+    def _settle(self, known: Known, claim: Claim) -> None:
+        old = known[claim.mask][claim.target]
+        case = old.case if claim.events == old.events else ""
+        word = "proved" if claim.shown else "known"
+        known[claim.mask][claim.target] = replace(old, events=claim.events, shortest=word, case=case)
+
+    def _climbed(self, climb: Climb) -> None:
+        if self.climbed is not None:
+            self.climbed(climb)
+        names = " + ".join(self.names(climb.mask))
+        self._say(f"{names}: every schedule of {climb.depth} events, {len(climb.found)} new classes")
+
+    def _refuted(self, claim: Claim) -> None:
+        names, length = " + ".join(self.names(claim.mask)), len(claim.events)
+        shown = f"none shorter than {length} events" if claim.shown else f"{length} events"
+        self._say(f"{names}: {claim.target[0]}, {shown}")
+
+    def _say(self, text: str) -> None:
+        if self.tell is not None:
+            self.tell(text)
 
     def _space(self, mask: int) -> Space:
         chosen = self.recipe(mask, ()).policies
@@ -197,18 +274,24 @@ class Verification:
             enforce=self.enforce,
         )
 
-    def _verdict(self, climb: Climb, known: dict[Target, tuple[Events, str, str]]) -> SetVerdict:
+    def _disagreement(self, mask: int) -> EnvironmentFailure:
+        return EnvironmentFailure(
+            code="FKV073",
+            value=" + ".join(self.names(mask)),
+            reason="the machine doesn't see what the solver found",
+            cure="Please report this: it is a fault of fuzzkv.",
+        )
+
+    def _verdict(self, climb: Climb, known: dict[Target, Refuted]) -> SetVerdict:
         names = self.names(climb.mask)
         if climb.ending == "disagreement":
-            raise EnvironmentFailure(
-                code="FKV073",
-                value=" + ".join(names),
-                reason="the machine doesn't see what the solver found",
-                cure="Please report this: it is a fault of fuzzkv.",
-            )
+            raise self._disagreement(climb.mask)
         refuted = [
-            Refuted(names, target, events, standing, case)
-            for target, (events, standing, case) in known.items()
+            replace(found, shortest="proved")
+            if found.shortest == "known" and climb.depth >= len(found.events) - 1
+            else found
+            for found in known.values()
+            if found.target not in climb.found
         ]
         refuted += [Refuted(names, target, events, "proved") for target, events in climb.found.items()]
         refuted.sort(key=lambda found: (len(found.events), found.target[0], str(found.target)))

@@ -44,10 +44,14 @@ def shallow(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Bound the depth, so that nothing here depends on time."""
 
     def bound(depth: int) -> None:
-        def ascent(*given: Any, **named: Any) -> Ascent:
-            return Ascent(*given, **{**named, "deepest": depth, "workers": 1})
+        class Bounded(Ascent):
+            def __init__(self, *given: Any, **named: Any) -> None:
+                super().__init__(*given, **{**named, "workers": 1})
 
-        monkeypatch.setattr(way, "Ascent", ascent)
+            def run(self, seconds: float, deepest: int = 64) -> None:
+                super().run(seconds, min(depth, deepest))
+
+        monkeypatch.setattr(way, "Ascent", Bounded)
 
     return bound
 
@@ -72,7 +76,7 @@ def certificate_of(events: int, *, text: str = "", verdict: str = "certified") -
 def test_every_set_is_searched_and_the_shortest_found(shallow: Callable[[int], None]) -> None:
     shallow(4)
     heard: list[Climb] = []
-    result = verification(tell=heard.append).run(300)
+    result = verification(climbed=heard.append).run(300)
     assert [(each.policies, each.verdict, each.depth, each.ending) for each in result.sets] == [
         (NAMES[:1], "bounded(4)", 4, "depth"),
         (NAMES[1:], "bounded(4)", 4, "depth"),
@@ -121,6 +125,37 @@ def test_what_the_corpus_has_is_run_and_not_looked_for(
     assert result.sets[-1].depth == 3 and result.exit_code == 1
 
 
+@pytest.mark.slow
+def test_a_short_search_gives_the_classes_and_the_solver_their_lengths(
+    shallow: Callable[[int], None], tmp_path: Path
+) -> None:
+    shallow(2)
+    said: list[str] = []
+    policies = (PROMISES, SHRINKS, STORES)
+    ours = verification(policies, tell=said.append)
+    assert not ours.run(300).conflicts
+    result = ours.run(300, seeded=True)
+    assert {(f.policies, f.target[0], len(f.events), f.shortest) for f in result.conflicts} == {
+        (("promises", "shrinks"), "I1", 3, "proved"),
+        (("promises", "shrinks"), "I12", 3, "proved"),
+        (("shrinks", "stores"), "I4", 4, "proved"),
+    }
+    assert "shrinks + stores: I4, none shorter than 4 events" in said
+
+
+@pytest.mark.slow
+def test_a_longer_case_than_the_search_finds_gives_way(
+    shallow: Callable[[int], None], tmp_path: Path
+) -> None:
+    shallow(1)
+    longer = (TRACE[0], (STEP, 0, 0), *TRACE[1:])
+    ident = save_case(case_of(longer), tmp_path).case["id"]
+    [kept] = verification().run(300, tmp_path).conflicts
+    assert (len(kept.events), kept.shortest, kept.case) == (4, "known", ident)
+    [found] = verification().run(300, tmp_path, seeded=True).conflicts
+    assert (len(found.events), found.shortest, found.case) == (3, "proved", "")
+
+
 @pytest.mark.parametrize(
     ("certificate", "standing"),
     [
@@ -136,7 +171,9 @@ def test_a_certificate_counts_for_its_text_only(
 ) -> None:
     more = {} if certificate is None else {"certificate": certificate}
     case = save_case(case_of(**more), tmp_path).case
-    assert verification().filed(tmp_path) == {3: {LAYOUT: (TRACE, standing, case["id"])}}
+    assert verification().filed(tmp_path) == {
+        3: {LAYOUT: Refuted(NAMES, LAYOUT, TRACE, standing, case["id"])}
+    }
 
 
 def test_cases_of_others_are_left_alone(tmp_path: Path) -> None:
@@ -228,7 +265,8 @@ def test_it_says_what_it_found(command: Callable[..., Result], shallow: Callable
     shallow(3)
     result = command("OFFLOAD,QUANT", "--max-time", "5m")
     assert result.exit_code == 1, result.output
-    assert result.output.startswith("window: 1 x 1 pages, ") and result.output.count("\n") == 7
+    told = result.output.partition("window: ")[2]
+    assert told.startswith("1 x 1 pages, ") and told.count("\n") == 7
     assert "no idle time before the first act or session\n" in result.output
     assert "cross-layer-offload: bounded(3): nothing found; ended by the depth\n" in result.output
     assert (
@@ -252,8 +290,9 @@ def test_it_says_which_case_it_knows(
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     result = command("OFFLOAD,QUANT", "--max-time", "5m")
     assert result.exit_code == 1
-    assert f"3 events, a shorter one isn't excluded ({ident})\n" in result.output
-    assert "1 class of conflict, 0 of them shown to be at their shortest (" in result.output
+    # The certificate counts no more, but every schedule of two events was looked at.
+    assert f"3 events, the shortest in this window ({ident})\n" in result.output
+    assert "1 class of conflict, 1 of them shown to be at their shortest (" in result.output
     fresh = command("OFFLOAD,QUANT", "--max-time", "5m", "--fresh")
     assert ident not in fresh.output and "the shortest in this window" in fresh.output
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before

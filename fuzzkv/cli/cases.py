@@ -43,13 +43,13 @@ def replay(case: str, target: str | None, device: str, policies: str, corpus: Pa
     else:
         cases = [find_case(case, corpus)]
     codes = []
-    chosen = allowed(policies)
+    chosen = () if all(is_live(item) for item in cases) else allowed(policies)
     with Session(no_color=no_color, report_dir=None, names=invariant_names()) as session:
         from fuzzkv.confirming import replay_case
 
         for item in cases:
             if is_live(item):
-                codes.append(_replay_live(item, target, device, session.line))
+                codes.append(_replay_live(item, target, device, policies, session.line))
                 continue
             try:
                 result = replay_case(
@@ -73,7 +73,9 @@ def _code(fails: bool | None) -> int:
     return EXIT_ENVIRONMENT if fails is None else EXIT_CONFLICT if fails else EXIT_CLEAN
 
 
-def _replay_live(case: Mapping[str, Any], target: str | None, device: str, say: Callable[[str], None]) -> int:
+def _replay_live(
+    case: Mapping[str, Any], target: str | None, device: str, policies: str, say: Callable[[str], None]
+) -> int:
     if target == "model":
         raise UsageError(
             code="FKV101",
@@ -83,7 +85,7 @@ def _replay_live(case: Mapping[str, Any], target: str | None, device: str, say: 
         )
     from fuzzkv.cli.live import replay_one
 
-    text, fails = replay_one(case, device)
+    text, fails = replay_one(case, device, policies)
     say(f"{case['id']} on {text}".rstrip(". ") + ".")
     return _code(fails)
 

@@ -52,7 +52,8 @@ def hunt_live(
     from fuzzkv.canonical import file_bytes
     from fuzzkv.files import atomic_write
     from fuzzkv.live.hunt import BASE, LiveHunt, LiveOptions
-    from fuzzkv.live.policies import ALL, resolve
+    from fuzzkv.live.own import resolve_all
+    from fuzzkv.live.policies import ALL
     from fuzzkv.live.real import Engines
     from fuzzkv.options import parse_policies, parse_seconds
     from fuzzkv.report.session import Session
@@ -61,7 +62,7 @@ def hunt_live(
     names = parse_policies(policies) if given("policies") else [policy.name for policy in ALL]
     seconds = parse_seconds(max_time) if max_time is not None else None if max_examples else 600.0
     options = LiveOptions(
-        policies=resolve(names),
+        policies=resolve_all(names),
         seed=seed,
         max_examples=max_examples,
         max_time=seconds,
@@ -75,7 +76,14 @@ def hunt_live(
         Session(no_color=no_color, report_dir=report_dir, names=invariant_names()) as session,
     ):
         try:
-            run = LiveHunt(options, engines.start, engines.judge, engines.name, session.listeners)
+            run = LiveHunt(
+                options,
+                engines.start,
+                engines.judge,
+                engines.name,
+                session.listeners,
+                engines.judge.too_far,
+            )
             result = run.run()
         except KeyboardInterrupt:
             session.interrupted()
@@ -88,11 +96,16 @@ def hunt_live(
     sys.exit(result.exit_code)
 
 
-def replay_one(case: Mapping[str, Any], device: str) -> tuple[str, bool | None]:
-    """One live case again: what to say, and whether it still fails."""
+def replay_one(case: Mapping[str, Any], device: str, policies: str) -> tuple[str, bool | None]:
+    """One live case again: what to say, and whether it still fails; ``policies`` are paths that it may need."""
+    from fuzzkv.live.cases import read_live_case
+    from fuzzkv.live.own import allowed
     from fuzzkv.live.real import Engines
     from fuzzkv.live.replaying import replay_live
+    from fuzzkv.options import parse_policies
 
+    own = allowed(parse_policies(policies)) if policies else {}
+    read_live_case(case, allowed=own)
     with Engines(device) as engines:
-        done = replay_live(case, engines.start, engines.judge)
+        done = replay_live(case, engines.start, engines.judge, own)
         return f"{engines.name}: {done.verdict}. {done.detail}", done.fails

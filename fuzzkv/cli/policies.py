@@ -59,13 +59,19 @@ def _abilities(only: str, again: bool, no_color: bool) -> None:
 @click.option(
     "--policies", default="offload,quant,evict", show_default=True, help="Names or pkg.module:NAME."
 )
+@click.option(
+    "--target",
+    type=click.Choice(["model", "vllm"]),
+    default="model",
+    show_default=True,
+    help="vllm: classes of yours that plug into vLLM (PATH:Class), called alone.",
+)
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=1, show_default=True)
 @click.option(
     "--max-examples",
     type=click.IntRange(1),
-    default=2_000_000,
-    show_default=True,
-    help="Schedules for each policy.",
+    default=None,
+    help="Schedules for each policy (2,000,000), or sequences of calls for a class (3,000).",
 )
 @click.option("--no-engine", is_flag=True, help="On the model only.")
 @click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
@@ -78,9 +84,23 @@ def _abilities(only: str, again: bool, no_color: bool) -> None:
 )
 @no_color_option
 def accept(
-    policies: str, seed: int, max_examples: int, no_engine: bool, device: str, output: Path, no_color: bool
+    policies: str,
+    target: str,
+    seed: int,
+    max_examples: int | None,
+    no_engine: bool,
+    device: str,
+    output: Path,
+    no_color: bool,
 ) -> None:
-    """Try each policy alone, on the model and on the engine, and keep the result. Exit 1 if one fails."""
+    """Try each policy alone, on the model and on the engine, and keep the result. Exit 1 if one fails.
+
+    With --target vllm: classes of your own that plug into vLLM; which of the engine's rules they keep.
+    """
+    if target == "vllm":
+        from fuzzkv.cli.enginecode import accept_code
+
+        sys.exit(accept_code(policies, seed=seed, examples=max_examples, no_color=no_color))
     from fuzzkv.acceptance import accept as run
     from fuzzkv.canonical import file_bytes
     from fuzzkv.contract.schedule import Config
@@ -95,7 +115,7 @@ def accept(
             chosen,
             Config(),
             seed=seed,
-            schedules=max_examples,
+            schedules=2_000_000 if max_examples is None else max_examples,
             listeners=session.listeners,
             device=None if no_engine else device,
         )

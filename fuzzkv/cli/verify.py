@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from fuzzkv.certify import Certificate
     from fuzzkv.contract.policy import Policy
-    from fuzzkv.solver.ascent import Climb
     from fuzzkv.verify import Refuted, SetVerdict, Verified
 
 
@@ -81,13 +80,8 @@ def verify(
         requests=requests, pages=pages, device=config.device_frames, host=max(1, config.host_frames)
     )
     live = Live()
-
-    def heard(climb: Climb) -> None:
-        names = " + ".join(verification.names(climb.mask))
-        live(f"{names}: every schedule of {climb.depth} events, {len(climb.found)} new classes")
-
-    verification = Verification(chosen, config, window, faults=faults, tell=heard)
-    result = verification.run(parse_seconds(max_time), None if fresh else corpus)
+    verification = Verification(chosen, config, window, faults=faults, tell=live)
+    result = verification.run(parse_seconds(max_time), None if fresh else corpus, seeded=True)
     live.end()
     _print(result, no_color)
     sys.exit(result.exit_code)
@@ -190,7 +184,7 @@ def shrink(case: str, certify: bool, max_time: str, policies: str, corpus: Path,
     0: filed; 3: the solver couldn't tell in time, and the case says how far it came.
     """
     from fuzzkv.certify import certify as ask
-    from fuzzkv.certify import filed, shrunk
+    from fuzzkv.certify import filed, outdone, shrunk
     from fuzzkv.corpus import find_path, load_case, save_case, write_index
     from fuzzkv.options import parse_seconds
 
@@ -206,6 +200,8 @@ def shrink(case: str, certify: bool, max_time: str, policies: str, corpus: Path,
         new = filed(new, certificate, chosen)
     folder = path.parent
     saved = save_case(new, folder)
+    if certificate is not None and saved.case["id"] != old["id"]:
+        save_case(outdone(old, saved.case, certificate), folder)
     write_index(folder)
     console(no_color).print(
         _told(old["id"], len(old["schedule"]), saved.case["id"], certificate, new),

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from fuzzkv.errors import EnvironmentFailure
 from fuzzkv.live.arms import Arm, Arms, Verdict
 from fuzzkv.live.policies import LivePolicy, compose
 from fuzzkv.live.portfolio import Form, Portfolio
 from fuzzkv.live.schedule import LiveSchedule
+from fuzzkv.live.shrinking import LiveShrinker
 
+ENOUGH: Final = 8
+"""Schedules after which a policy that never acted is inert on this build."""
 Standing = Literal["passes", "fails", "unsupported", "idle", "control-fails"]
+
+Sound = Callable[[Sequence[LivePolicy]], str]
+"""Why a policy is no use by itself, whatever the schedule; nothing if it is."""
 
 
 @dataclass
@@ -39,8 +45,8 @@ class Entrant:
 
     @property
     def takes_part(self) -> bool:
-        """Whether it goes on into sets: an idle one does, since another policy may wake it."""
-        return self.standing in ("passes", "idle")
+        """Whether it goes on into sets; one that never acted does too, if it had few schedules to."""
+        return self.standing == "passes" or (self.standing == "idle" and self.schedules < ENOUGH)
 
     def as_json(self) -> dict[str, Any]:
         """Plain data for a report."""
@@ -77,13 +83,18 @@ def accept(
     seed: int,
     schedules: int,
     until: float,
+    sound: Sound,
+    tries: int,
 ) -> Entrant:
     """Run one policy (or none: the plain engine) over ``schedules`` of its own; past ``until`` (monotonic seconds) no more
-    of them than one.
+    of them than one.  What fails alone is shrunk, with so many ``tries``.
     """
     entrant = Entrant(policies)
     try:
         arms.lives.open(policies)
+        if reason := sound(policies):
+            entrant.standing, entrant.reason = "fails", reason
+            return entrant
     except EnvironmentFailure as error:
         entrant.standing, entrant.reason = "unsupported", error.reason
         return entrant
@@ -98,6 +109,7 @@ def accept(
         verdict = arms.look(arm, schedule)
         entrant.words[verdict.word] += 1
         if _settled(entrant, verdict, schedule):
+            _shrink(entrant, arms, tries)
             return entrant
     if not acted:
         entrant.standing, entrant.reason = "idle", "no counter shows that it acted"
@@ -112,3 +124,13 @@ def _settled(entrant: Entrant, verdict: Verdict, schedule: LiveSchedule) -> bool
     entrant.verdict, entrant.witness = verdict, schedule
     entrant.reason = f"{violation.invariant} {violation.what}: {violation.text}".strip(": ")[:300]
     return True
+
+
+def _shrink(entrant: Entrant, arms: Arms, tries: int) -> None:
+    """The shortest schedule under which it fails alone."""
+    if entrant.verdict is None or entrant.witness is None or not entrant.policies:
+        return
+    kind = entrant.verdict.whole.kinds()[0]
+    done = LiveShrinker(arms, kind, entrant.policies, tries).shrink(entrant.witness)
+    if done is not None:
+        entrant.witness = done[0]

@@ -108,8 +108,8 @@ def make_live_case(
     return case
 
 
-def read_live_case(case: Mapping[str, Any]) -> LiveRecipe:
-    """The recipe of a live case.
+def read_live_case(case: Mapping[str, Any], *, allowed: Mapping[str, LivePolicy] | None = None) -> LiveRecipe:
+    """The recipe of a live case; its policies are the engine's own or in ``allowed``: a case never imports code.
 
     Raises ``UsageError``: FKV101 for a case of the model, FKV001 for a policy that there isn't, FKV006 for another version
     of one, FKV030 to FKV034 for a configuration or event that isn't understood.
@@ -121,7 +121,11 @@ def read_live_case(case: Mapping[str, Any]) -> LiveRecipe:
             reason="it is a case of the model, and this reads cases of a live engine",
             cure="Use 'fuzzkv replay' for either.",
         )
-    policies = resolve([entry["name"] for entry in case["policies"]])
+    own = allowed or {}
+    policies = tuple(
+        own[entry["name"]] if entry["name"] in own else resolve([entry["name"]])[0]
+        for entry in case["policies"]
+    )
     for policy, entry in zip(policies, case["policies"], strict=True):
         if policy.version != entry["version"]:
             raise UsageError(

@@ -60,6 +60,7 @@ class Control:
     kv_dtype: str = "auto"
     device: str = "cpu"
     folder: Path | None = None
+    command: Sequence[str] = (sys.executable, "-m", "fuzzkv.live.control")
     asked: int = 0
     computed: int = 0
     _kept: dict[int, dict[str, Answer]] = field(default_factory=dict, repr=False)
@@ -119,7 +120,7 @@ class Control:
                 device=self.device,
                 adapters=2 if adapted else 0,
             )
-            self._workers[adapted] = _Worker(config)
+            self._workers[adapted] = _Worker(config, self.command)
         return self._workers[adapted]
 
     def _known(self, question: Question) -> Answer | None:
@@ -164,11 +165,11 @@ def _read(file: Path) -> dict[str, Answer]:
 class _Worker:
     """The process, as its parent sees it."""
 
-    def __init__(self, config: EngineConfig) -> None:
+    def __init__(self, config: EngineConfig, command: Sequence[str]) -> None:
         # A file, so that a chatty engine can't fill a pipe that nobody reads.
         self._log = tempfile.TemporaryFile()  # noqa: SIM115
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "fuzzkv.live.control", json.dumps(config.as_json())],
+            [*command, json.dumps(config.as_json())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,

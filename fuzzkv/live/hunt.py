@@ -28,7 +28,7 @@ from fuzzkv.events import (
     WarningRaised,
     emit,
 )
-from fuzzkv.live.accepting import Entrant, accept, form_of, note_acts
+from fuzzkv.live.accepting import Entrant, Sound, accept, form_of, note_acts
 from fuzzkv.live.arms import Arm, Arms, Judge, LiveKind, Verdict
 from fuzzkv.live.config import EngineConfig
 from fuzzkv.live.finding import LiveFiling
@@ -43,6 +43,8 @@ from fuzzkv.live.shrinking import TRIES
 
 ALONE: Final = 24
 """Schedules of a policy alone."""
+ALONE_TRIES: Final = 150
+"""Candidates to shrink the schedule of what fails alone."""
 ACCEPTING: Final = 0.3
 """Share of the time that policies alone may take."""
 LIFE: Final = 12.0
@@ -83,7 +85,9 @@ class LiveResult:
 
 
 class LiveHunt:
-    """One hunt.  ``start`` starts lives, ``judge`` judges runs, ``engine`` is the engine's name and version."""
+    """One hunt.  ``start`` starts lives, ``judge`` judges runs, ``sound`` policies alone; ``engine`` is the engine's
+    name and version.
+    """
 
     def __init__(
         self,
@@ -92,8 +96,9 @@ class LiveHunt:
         judge: Judge,
         engine: str,
         listeners: Sequence[Listener] = (),
+        sound: Sound = lambda policies: "",
     ) -> None:
-        self.options, self.engine, self.listeners = options, engine, listeners
+        self.options, self.engine, self.listeners, self.sound = options, engine, listeners, sound
         self.lives = Lives(start, options.base, keep=KEEP)
         self.arms = Arms(self.lives, judge)
         self.filing = LiveFiling(
@@ -103,6 +108,7 @@ class LiveHunt:
         self.entrants: list[Entrant] = []
         self.rows: list[SetRow] = []
         self.single: dict[str, str] = {}
+        self.refused: list[Set] = []
         self.dismissed: Counter[LiveKind] = Counter()
         self.events = 0
         self.wanted: list[LivePolicy] = []
@@ -139,6 +145,8 @@ class LiveHunt:
                 seed=self.options.seed,
                 schedules=self.options.alone,
                 until=until,
+                sound=self.sound,
+                tries=min(ALONE_TRIES, self.options.tries),
             )
             self.entrants.append(entrant)
             passed = entrant.takes_part
@@ -154,29 +162,59 @@ class LiveHunt:
     # -- sets --------------------------------------------------------------------------------------------
 
     def _search(self) -> None:
-        most = max(1, int(self._left() / LIFE)) if self.options.max_time is not None else 10_000
-        sets = plan(self.wanted, strength=self.options.strength, most=most)
+        sets = self._planned()
         word = "pairs" if self.options.strength == 2 else "pairs and triples"
-        self._tell(
-            PhaseStarted("search", len(sets), f"{word} of {len(self.wanted)} policies, in {len(sets)} sets")
-        )
-        for number, policies in enumerate(sets):
-            if self.single.keys() & {p.name for p in policies}:
-                continue
-            if self._left() <= 0:
-                break
-            if number + 1 < len(sets):
-                self.lives.ahead(sets[number + 1])
-            row = SetRow(policies)
+        text = f"{word} of {len(self.wanted)} policies, in {len(sets)} sets"
+        self._tell(PhaseStarted("search", len(sets), text))
+        while sets and self._left() > 0:
+            policies, *sets = sets
+            if sets:
+                self.lives.ahead(sets[0])
+            row, known = SetRow(policies), (len(self.refused), len(self.single))
             self.rows.append(row)
-            until = time.monotonic() + self._left() / (len(sets) - number)
+            until = time.monotonic() + self._left() / (len(sets) + 1)
             try:
                 self._look_at(row, until)
             except EnvironmentFailure as error:
-                row.note = f"not supported by this build: {error.reason}"
-                names = " + ".join(p.name for p in policies)
-                self._tell(WarningRaised(error.code, f"{names}: {error.reason}", error.cure))
-            self._tell(self._progress(len(sets)))
+                self._note_refusal(row, error)
+            self._tell(self._progress(len(self.rows) + len(sets)))
+            if (len(self.refused), len(self.single)) != known:
+                sets = self._planned()
+
+    def _planned(self) -> list[Set]:
+        """The sets that are left to look at."""
+        most = max(1, int(self._left() / LIFE)) if self.options.max_time is not None else 10_000
+        return plan(
+            [policy for policy in self.wanted if policy.name not in self.single],
+            strength=self.options.strength,
+            most=most,
+            done=[row.policies for row in self.rows if row.schedules],
+            refused=self.refused,
+        )
+
+    def _note_refusal(self, row: SetRow, error: EnvironmentFailure) -> None:
+        """Say that the engine refuses a set, and find the part of it that it refuses; the rest is planned anew."""
+        reason = " ".join(error.reason.split())[:300]
+        row.note = f"not supported by this build: {reason}"
+        if row.schedules:
+            # It took the set; something else failed, such as the control.
+            self._tell(WarningRaised(error.code, f"{' + '.join(p.name for p in row.policies)}: {reason}"))
+            return
+        part = list(row.policies)
+        for policy in row.policies:
+            fewer = [p for p in part if p is not policy]
+            if len(fewer) > 1 and not self._takes(fewer):
+                part = fewer
+        self.refused.append(tuple(part))
+        names = " + ".join(policy.name for policy in part)
+        self._tell(WarningRaised(error.code, f"this build refuses {names}: {reason}"))
+
+    def _takes(self, policies: Sequence[LivePolicy]) -> bool:
+        try:
+            self.lives.open(policies)
+        except EnvironmentFailure:
+            return False
+        return True
 
     def _look_at(self, row: SetRow, until: float) -> None:
         options = self.options
@@ -265,8 +303,8 @@ class LiveHunt:
             self.lives.steps,
             self.lives.started,
             len(sets),
-            *covered(sets, self.wanted, 2),
-            *covered(sets, self.wanted, 3),
+            *covered(sets, self.wanted, 2, self.refused),
+            *covered(sets, self.wanted, 3, self.refused),
             len(self.novelty.seen),
             tuple(row.touched for row in self.rows),
         )
@@ -289,6 +327,7 @@ class LiveHunt:
             "runs": self.lives.runs,
             "page_events": self.events,
             "alone": [entrant.as_json() for entrant in self.entrants],
+            "refused": [[p.name for p in part] for part in self.refused],
             "rows": [row.as_json() for row in self.rows],
             "cases": [case["id"] for case in cases],
             "shrinks": self.filing.shrinks,

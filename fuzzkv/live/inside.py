@@ -8,6 +8,7 @@ The engine core is driven directly: no tokenizer, no front end, request ids that
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -276,6 +277,12 @@ class LiveEngine:
             views.append(rows.cpu().numpy())
         return views
 
+    def host_bytes(self) -> list[Any]:
+        """The pages of our host tier, layer by layer, (host pages, page bytes) unsigned; empty where there is no tier of ours or more
+        than one KV group (whose layers share tensors)."""
+        host = getattr(self.worker, "host", ())
+        return [t.view(self._torch.uint8).numpy() for t in host] if self.groups == 1 else []
+
     def write_slots(self, layer: int, keys: Any, values: Any) -> Any:
         """Zero block 0, which nobody reads, have the backend write (block tokens, heads, head size) keys and values into its
         slots, and give its bytes (host, unsigned)."""
@@ -296,6 +303,13 @@ class LiveEngine:
         written = self.layer_bytes()[layer][0].copy()
         page.zero_()
         return written
+
+    def group_layers(self) -> list[list[int]]:
+        """The layers of every KV group, as their numbers in :attr:`layers`."""
+        return [
+            sorted(int(re.findall(r"\d+", name)[0]) for name in group.layer_names)
+            for group in self._cache.kv_cache_config.kv_cache_groups
+        ]
 
     def cache_shape(self) -> tuple[int, int, int]:
         """Block tokens, KV heads and head size of the first KV group."""

@@ -15,7 +15,8 @@ from fuzzkv.live.control import Question
 from fuzzkv.live.history import LiveHistory, LiveViolation
 from fuzzkv.live.oracles import Answer, token_violations
 from fuzzkv.live.policies import LivePolicy, compose
-from fuzzkv.live.schedule import OUTPUTS, LiveSchedule
+from fuzzkv.live.probe import NEAR
+from fuzzkv.live.schedule import BLOCK, OUTPUTS, PROMPTS, LiveSchedule, prompt
 
 
 class Answers(Protocol):
@@ -56,28 +57,56 @@ class TokenJudge:
         ties = [LiveViolation("I5", TIE, after, history.steps)] * compared.ties
         return (*history.violations, *tokens, *ties)
 
+    def too_far(self, policies: Sequence[LivePolicy]) -> str:
+        """Why a lossy policy is no use by itself, or nothing: too few of its first tokens are those of the plain engine.
+
+        (It is compared with itself alone after that, where garbage would agree with garbage.)
+        """
+        config = compose(policies)
+        if all(policy.exact for policy in policies):
+            return ""
+        asked = [Question(prompt(a, blocks * BLOCK + 5), 1) for a in range(PROMPTS) for blocks in (1, 3, 5)]
+        exact, lossy = (
+            self._control(config.model, kv_dtype).answers(asked) for kv_dtype in ("auto", config.kv_dtype)
+        )
+        same = sum(a.tokens == b.tokens for a, b in zip(exact, lossy, strict=True))
+        return (
+            "" if same >= NEAR * len(asked) else f"{same} of {len(asked)} first tokens are the plain engine's"
+        )
+
     def close(self) -> None:
         """End the controls."""
         for control in self._controls.values():
             control.close()
         self._controls.clear()
 
-    def _answers(self, policies: Sequence[LivePolicy], history: LiveHistory) -> list[Answer | None]:
-        config = compose(policies)
-        key = (config.model, config.kv_dtype)
+    def _control(self, model: str, kv_dtype: str) -> Answers:
+        key = (model, kv_dtype)
         if key not in self._controls:
             self._controls[key] = self.control(*key)
+        return self._controls[key]
+
+    def _answers(self, policies: Sequence[LivePolicy], history: LiveHistory) -> list[Answer | None]:
+        config = compose(policies)
+        control = self._control(config.model, config.kv_dtype)
         adapters = history.adapters or (0,) * len(history.prompts)
-        # As many tokens as a request can ever be asked for: the answer then serves every schedule.
         rows = [
-            Question(prompt, max(1, min(OUTPUTS, config.context - len(prompt))), adapter) if made else None
-            for prompt, made, adapter in zip(history.prompts, history.tokens, adapters, strict=True)
+            Question(tokens, _asked(tokens, made, config.context), adapter) if made else None
+            for tokens, made, adapter in zip(history.prompts, history.tokens, adapters, strict=True)
         ]
         asked = list(dict.fromkeys(q for q in rows if q is not None))
-        known = dict(zip(asked, self._controls[key].answers(asked), strict=True)) if asked else {}
+        known = dict(zip(asked, control.answers(asked), strict=True)) if asked else {}
         answers: list[Answer | None] = []
         for row, made in zip(rows, history.tokens, strict=True):
             count = len(made) - (made[-1:] == (-1,))
             answer = known.get(row) if row is not None else None
             answers.append(answer and Answer(answer.tokens[:count], answer.gaps[:count]))
         return answers
+
+
+def _asked(tokens: tuple[int, ...], made: tuple[int, ...], context: int) -> int:
+    """How many tokens to ask the control for.  Prompts of arrivals come again, so that one answer serves every schedule; a
+    fork's is its own.
+    """
+    arrived = any(prompt(a, len(tokens)) == tokens for a in range(PROMPTS))
+    return max(1, min(OUTPUTS, context - len(tokens)) if arrived else len(made))

@@ -1,8 +1,8 @@
 """What of a live run is wrong: bytes of pages while it runs, tokens and tiers when it is over.
 
 ``ContentWatcher``
-    reads the pages that every running request may read, after each step, with the canary. A page that a failed or short
-    load should have filled, and that is read all the same, is I16.
+    reads the pages that every running request may read, after each step, with the canary, and what the host tier has stored. A
+    page that a failed or short load should have filled, and that is read all the same, is I16.
 ``token_violations``
     compares the tokens of a run with those of an isolated control (or of another arm). A first difference where the control's
     own two best logits nearly tie is a numeric tie and no violation.
@@ -16,10 +16,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from fuzzkv.live.canary import Canary, Finding, Held
+from fuzzkv.live.canary import Canary
 from fuzzkv.live.history import LiveHistory, LiveViolation
 from fuzzkv.live.layout import Bytes, find_layout
 from fuzzkv.live.models import adapter, build
+from fuzzkv.live.naming import Finding, Held
+from fuzzkv.live.stored import StoredPages
 
 NOISE: Final = 1e-5
 """Nats. A difference of tokens counts only where the control's best logit leads by more. Measured on the CPU build over 9,894 tokens
@@ -38,7 +40,6 @@ class EngineView(Protocol):
 
     requests: Sequence[Any]
     journal: Any
-    groups: int
 
     def unfinished(self) -> Sequence[int]:
         """Requests that are alive."""
@@ -52,26 +53,35 @@ class EngineView(Protocol):
         """How many of its tokens have KV."""
         ...
 
-    def blocks_of(self, number: int) -> Sequence[int]:
-        """Its blocks, in order."""
+    def blocks_of(self, number: int, group: int = 0) -> Sequence[int]:
+        """Its blocks in a KV group, in order; 0 where it has none any more."""
+        ...
+
+    def host_bytes(self) -> Sequence[Bytes]:
+        """The host tier's pages, layer by layer; empty where they can't be read."""
         ...
 
 
 class ContentWatcher:
-    """A watcher of the driver. ``pages(engine)`` gives the pages of each layer as bytes; ``every``: look after every so many
-    steps (and at the end). Engines with several KV groups are not looked at: their layers share blocks.
+    """A watcher of the driver. ``canaries``: one for every KV group; ``pages(engine)`` gives the pages of each layer as bytes;
+    ``every``: look after every so many steps (and at the end).
     """
 
-    def __init__(self, canary: Canary, pages: Callable[[Any], Sequence[Bytes]], *, every: int = 1) -> None:
-        self.canary, self.pages, self.every = canary, pages, every
-        self._failed = FailedLoads()
+    def __init__(
+        self, canaries: Sequence[Canary], pages: Callable[[Any], Sequence[Bytes]], *, every: int = 1
+    ) -> None:
+        self.canaries, self.pages, self.every = tuple(canaries), pages, every
+        self._failed, self._stored = FailedLoads(), StoredPages(self.canaries[0])
         self._spoiled: set[int] = set()
+        self._told_of: set[tuple[int, int]] = set()
         self._steps = 0
 
     def begin(self, engine: Any, schedule: object) -> None:
         """A new run on an engine that is as at birth."""
-        self.canary.forget()
-        self._failed, self._spoiled, self._steps = FailedLoads(), set(), 0
+        for canary in self.canaries:
+            canary.forget()
+        self._failed, self._stored = FailedLoads(), StoredPages(self.canaries[0])
+        self._spoiled, self._told_of, self._steps = set(), set(), 0
 
     def before_step(self, engine: Any) -> None:
         """Nothing to see yet."""
@@ -86,28 +96,38 @@ class ContentWatcher:
         return self._look(engine)
 
     def _look(self, engine: EngineView) -> list[LiveViolation]:
-        if engine.groups != 1:
-            return []
         self._failed.read(engine.journal.entries)
-        held = []
-        for number in engine.unfinished():
-            if engine.status(number) != "RUNNING":
-                continue
-            request, computed = engine.requests[number], engine.computed(number)
-            tokens = (*request.prompt, *request.tokens)
-            held.append(
-                Held(number, tokens, min(computed, len(tokens)), engine.blocks_of(number), request.adapter)
-            )
-        before = self.canary.checked
-        found = self.canary.check(self.pages(engine), held)
-        engine.journal.count("pages_checked", self.canary.checked - before)
-        told = []
+        running = [n for n in engine.unfinished() if engine.status(n) == "RUNNING"]
+        kept = self._kept(engine)
+        layers, found = self.pages(engine), list[Finding]()
+        for group, canary in enumerate(self.canaries):
+            held, before = [], canary.checked
+            for number in running:
+                request = engine.requests[number]
+                tokens = (*request.prompt, *request.tokens)
+                computed = min(engine.computed(number), len(tokens))
+                blocks = engine.blocks_of(number, group)
+                held.append(Held(number, tokens, computed, blocks, request.adapter))
+            found += canary.check([layers[i] for i in canary.layers], held)
+            engine.journal.count("pages_checked", canary.checked - before)
+        told = kept
         for finding in found:
-            # What a request computes after it read a wrong page has the wrong context: that is no finding of its own.
-            if finding.what != "context" or finding.request not in self._spoiled:
+            # What a request computes after it read a wrong page is wrong as well: that is no finding of its own.
+            follows = finding.what in ("context", "adapter") and finding.request in self._spoiled
+            if not follows and (finding.request, finding.page) not in self._told_of:
                 told.append(self._told(finding))
             self._spoiled.add(finding.request)
+            self._told_of.add((finding.request, finding.page))
         return told
+
+    def _kept(self, engine: EngineView) -> list[LiveViolation]:
+        host = engine.host_bytes()
+        if not host:
+            return []
+        before = self._stored.checked
+        found = self._stored.read(engine.journal.entries, host)
+        engine.journal.count("host_pages_checked", self._stored.checked - before)
+        return found
 
     def _told(self, finding: Finding) -> LiveViolation:
         invariant, text = finding.invariant, finding.text
@@ -241,5 +261,6 @@ def watch_content(engine: Any, *, every: int = 1) -> ContentWatcher:
         head=head,
     )
     adapters = [adapter(number + 1).path for number in range(config.adapters)]
-    canary = Canary(build(config.model).path, layout, adapters)
-    return ContentWatcher(canary, lambda e: e.layer_bytes(), every=every)
+    path = build(config.model).path
+    canaries = [Canary(path, layout, adapters, layers=layers) for layers in engine.group_layers()]
+    return ContentWatcher(canaries, lambda e: e.layer_bytes(), every=every)

@@ -74,7 +74,7 @@ class LivePolicy:
         return not self.exercised or any(acts.get(name, 0) > 0 for name in self.exercised)
 
 
-def _manifest(
+def manifest_of(
     kind: str,
     target: Any,
     provenance: str,
@@ -83,6 +83,7 @@ def _manifest(
     horizon: int = 0,
     confidence: int = 500,
 ) -> Manifest:
+    """A manifest of engine code: what its rule looks at (``provenance``), to predict what."""
     evidence = Evidence(
         target=target,
         horizon=horizon,
@@ -97,12 +98,12 @@ def _manifest(
 
 def _offload(name: str, rule: str, exercised: tuple[str, ...], **tier: Any) -> LivePolicy:
     source = "vLLM: OffloadingConnector, v1/kv_offload"
-    manifest = _manifest("offload", "near-reuse", rule, COPY_OUT, COPY_IN, _DROP, source=source)
+    manifest = manifest_of("offload", "near-reuse", rule, COPY_OUT, COPY_IN, _DROP, source=source)
     return LivePolicy(name=PREFIX + name, manifest=manifest, tier=tier, exercised=exercised)
 
 
 def _dtype(name: str, kv_dtype: str) -> LivePolicy:
-    manifest = _manifest(
+    manifest = manifest_of(
         "quant", "reconstruction", kv_dtype, _ENCODE, source="vLLM: kv_cache_dtype", confidence=900
     )
     return LivePolicy(name=PREFIX + name, manifest=manifest, changes={"kv_dtype": kv_dtype}, exact=False)
@@ -119,7 +120,7 @@ ALL: Final[tuple[LivePolicy, ...]] = (
     _dtype("kv-int8-per-token-head", "int8_per_token_head"),
     LivePolicy(
         name="vllm:prefix-cache",
-        manifest=_manifest(
+        manifest=manifest_of(
             "reuse", "near-reuse", "hash of the exact tokens", _PUBLISH, source="vLLM: enable_prefix_caching"
         ),
         changes={"prefix_cache": True},
@@ -127,7 +128,7 @@ ALL: Final[tuple[LivePolicy, ...]] = (
     ),
     LivePolicy(
         name="vllm:preempt",
-        manifest=_manifest(
+        manifest=manifest_of(
             "schedule", "next-access", "order of arrival", _PREEMPT, source="vLLM: v1/core/sched, a full pool"
         ),
         drives="pool",
@@ -135,7 +136,7 @@ ALL: Final[tuple[LivePolicy, ...]] = (
     ),
     LivePolicy(
         name="vllm:chunked-prefill",
-        manifest=_manifest(
+        manifest=manifest_of(
             "schedule", "next-access", "budget of a step", _PART, source="vLLM: enable_chunked_prefill"
         ),
         changes={"chunked": True},
@@ -144,7 +145,7 @@ ALL: Final[tuple[LivePolicy, ...]] = (
     ),
     LivePolicy(
         name="vllm:async-scheduling",
-        manifest=_manifest(
+        manifest=manifest_of(
             "schedule", "next-access", "one step ahead", _AHEAD, source="vLLM: async_scheduling", horizon=1
         ),
         changes={"async_scheduling": True},
@@ -152,7 +153,7 @@ ALL: Final[tuple[LivePolicy, ...]] = (
     ),
     LivePolicy(
         name="vllm:sliding-window",
-        manifest=_manifest(
+        manifest=manifest_of(
             "evict",
             "current-attention",
             "distance; the model's own window",
@@ -165,13 +166,13 @@ ALL: Final[tuple[LivePolicy, ...]] = (
     ),
     LivePolicy(
         name="vllm:lora",
-        manifest=_manifest("renew", "answer", "adapter of the request", _ADAPT, source="vLLM: enable_lora"),
+        manifest=manifest_of("renew", "answer", "adapter of the request", _ADAPT, source="vLLM: enable_lora"),
         changes={"adapters": 2},
         exercised=("adapted",),
     ),
     LivePolicy(
         name="vllm:ngram",
-        manifest=_manifest(
+        manifest=manifest_of(
             "rewind", "answer", "n-grams of the request", _DRAFT, source="vLLM: speculative n-gram", horizon=3
         ),
         changes={"draft": 3},

@@ -19,8 +19,8 @@ from typing import Any, Final, Literal
 
 from fuzzkv.errors import UsageError, did_you_mean
 from fuzzkv.files import atomic_write
-from fuzzkv.live.attempts import ATTEMPTS, Attempt
 from fuzzkv.live.control import engine_environment
+from fuzzkv.live.features import ATTEMPTS, Attempt
 from fuzzkv.live.oracles import NOISE
 from fuzzkv.replay.engine import require
 from fuzzkv.replay.models import cache_root, digest_of

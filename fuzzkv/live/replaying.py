@@ -9,6 +9,7 @@ from typing import Any
 from fuzzkv.live.arms import Arms, Judge
 from fuzzkv.live.cases import LiveRecipe, read_live_case
 from fuzzkv.live.lives import Lives, Start
+from fuzzkv.live.policies import LivePolicy
 
 KEEP = 3
 
@@ -22,9 +23,14 @@ class LiveReplayed:
     fails: bool | None
 
 
-def replay_live(case: Mapping[str, Any], start: Start, judge: Judge) -> LiveReplayed:
+def replay_live(
+    case: Mapping[str, Any],
+    start: Start,
+    judge: Judge,
+    allowed: Mapping[str, LivePolicy] | None = None,
+) -> LiveReplayed:
     """Run a live case.  Raises as ``read_live_case`` does, and what ``start`` raises."""
-    recipe = read_live_case(case)
+    recipe = read_live_case(case, allowed=allowed)
     lives = Lives(start, recipe.base, keep=KEEP)
     try:
         return _replayed(recipe, Arms(lives, judge))

@@ -36,14 +36,15 @@ Judge = Callable[[int, Events], Judged]
 @dataclass
 class Climb:
     """How far one set has come: every schedule of up to ``depth`` events shows only what was ``found`` (class -> shortest
-    schedule) or set ``aside``.  ``ending`` says why it ended, empty while it goes on; ``spurious`` answers were none.
+    schedule) or set ``aside`` (class -> the length from which on it isn't asked for: what is known from elsewhere is still
+    looked for in fewer events).  ``ending`` says why it ended, empty while it goes on; ``spurious`` answers were none.
     """
 
     mask: int
     space: Space
     depth: int = 0
     found: dict[Target, Events] = field(default_factory=dict)
-    aside: set[Target] = field(default_factory=set)
+    aside: dict[Target, int] = field(default_factory=dict)
     spurious: int = 0
     questions: int = 0
     seconds: float = 0.0
@@ -51,8 +52,9 @@ class Climb:
 
     @property
     def known(self) -> tuple[Target, ...]:
-        """Classes that aren't asked for any more."""
-        return (*self.found, *sorted(self.aside, key=str))
+        """Classes that aren't asked for any more, in one event more than ``depth``."""
+        aside = [target for target, length in self.aside.items() if length <= self.depth + 1]
+        return (*self.found, *sorted(set(aside) - set(self.found), key=str))
 
 
 Tell = Callable[[Climb], None]
@@ -70,16 +72,19 @@ class Ascent:
         judge: Judge,
         *,
         workers: int | None = None,
-        deepest: int = 64,
         tell: Tell | None = None,
     ) -> None:
         self.climbs = [Climb(mask, space) for mask, space in spaces.items()]
-        self._judge, self._deepest, self._tell = judge, deepest, tell
+        self._judge, self._deepest, self._tell = judge, 0, tell
         self._workers = workers or max(1, min(2, os.cpu_count() or 1))
         self._running: dict[int, tuple[Asked, float]] = {}
 
-    def run(self, seconds: float) -> None:
-        """Go on for so long.  An interrupt ends the questions and is raised."""
+    def run(self, seconds: float, deepest: int = 64) -> None:
+        """Go on for so long, or to so many events.  An interrupt ends the questions and is raised."""
+        self._deepest = deepest
+        for climb in self.climbs:
+            if climb.ending in ("time", "depth"):
+                climb.ending = "depth" if climb.depth >= deepest else ""
         until = time.monotonic() + seconds
         try:
             while self._start(until) or self._running:
@@ -113,7 +118,9 @@ class Ascent:
                 return False
             for part in self.climbs:
                 if part.mask & climb.mask == part.mask:
-                    climb.aside.update(set(part.found) - set(climb.found))
+                    # What a part shows in more events is none of this set's own either.
+                    theirs = {*part.found, *part.aside} if part is not climb else ()
+                    climb.aside.update(dict.fromkeys(theirs, 0))
             began = time.monotonic()
             asked = Asked(climb.space, climb.depth + 1, known=climb.known, seconds=left)
             climb.questions += 1

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from fuzzkv.errors import EnvironmentFailure
-from fuzzkv.live.canary import INVARIANT, Canary, Held
+from fuzzkv.live.canary import Canary
 from fuzzkv.live.layout import Layout, find_layout, rounder, table
 from fuzzkv.live.models import adapter, build
+from fuzzkv.live.naming import INVARIANT, Held
 from fuzzkv.live.reference import Reference
 
 BLOCK, HEAD = 32, 32
@@ -54,7 +55,7 @@ class Pool:
     def __init__(self, shared: Canary, blocks: int = 8) -> None:
         self.canary, self.layout = shared, shared.layout
         shared.forget()
-        self.models = [one.model for one in shared._tables]
+        self.models = [one.model for one in shared.reader.tables]
         self.pages = [np.zeros((blocks, SIZE * 4), np.uint8) for _ in range(2)]
 
     def fill(
@@ -200,16 +201,6 @@ def test_pages_are_read(pool: Pool) -> None:
     assert page[:9] == [*zip(A[32:40], range(32, 40), strict=True), (-1, -1)]
 
 
-def test_one_page_of_a_host_tier(pool: Pool) -> None:
-    pool.fill(A, (1, 2, 3))
-    rows = [layer[2] for layer in pool.pages]
-    assert pool.canary.check_page(rows, A[:64]) is None
-    found = pool.canary.check_page(rows, (*B[:32], *A[32:64]))
-    assert found is not None and found.what == "context"
-    found = pool.canary.check_page([np.zeros_like(r) for r in rows], A[:64])
-    assert found is not None and found.what == "unfilled"
-
-
 @pytest.mark.parametrize("encoding", ["fp8_e4m3", "fp8_e5m2"])
 @pytest.mark.parametrize("toward_zero", [False, True])
 def test_eight_bit_pages(encoding: str, toward_zero: bool) -> None:
@@ -241,3 +232,26 @@ def test_a_layout_that_does_not_come_out_is_refused() -> None:
         find_layout(broken, encoding="float32", block=BLOCK, heads=1, head=HEAD)
     with pytest.raises(EnvironmentFailure, match="FKV110"):
         find_layout(packer("float32"), encoding="int8_per_token_head", block=BLOCK, heads=1, head=HEAD)
+
+
+def test_a_group_of_deeper_layers_is_checked_by_its_full_pages(shared: Canary) -> None:
+    """The hybrid model's full layers: no tokens to read there, but what request had the bytes is found."""
+    canary = Canary(build("hybrid").path, shared.layout, layers=(1, 3))
+    model, size = Reference(build("hybrid").path), (8, SIZE * 4)
+    pages = [np.zeros(size, np.uint8) for _ in canary.layers]
+    for tokens, blocks in ((A, (1, 2)), (B, (3, 4))):
+        made = model.extend([], tokens[:64], 0)
+        for page, layer in zip(pages, canary.layers, strict=True):
+            for i, block in enumerate(blocks):
+                part = [x[32 * i : 32 * i + 32] for x in made[layer]]
+                page[block] = encode(shared.layout.page(*part), "float32")
+    both = [Held(0, A, 70, (1, 2, 7)), Held(1, B, 64, (3, 4))]
+    assert canary.check(pages, both) == []
+    pages[1][4] = pages[1][2]
+    (found,) = canary.check(pages, both)
+    assert (found.what, found.request, found.page) == ("foreign", 1, 4)
+    assert "what request 0 had in page 2" in found.text
+    pages[0][1] = 0
+    assert [f.what for f in canary.check(pages, both)] == ["unfilled"]
+    pages[0][1] = encode(np.ones(SIZE), "float32")
+    assert [f.what for f in canary.check(pages, both)] == ["garbled"]

@@ -130,6 +130,14 @@ def test_what_can_not_be_run(changes: dict[str, Any], code: str) -> None:
 # -- the command line
 
 
+class Judge:
+    def __call__(self, policies: object, schedule: object, history: LiveHistory) -> tuple[LiveViolation, ...]:
+        return history.violations
+
+    def too_far(self, policies: object) -> str:
+        return ""
+
+
 class Engines:
     """The toy in the place of real engines."""
 
@@ -148,7 +156,7 @@ class Engines:
     def start(self, config: EngineConfig) -> ToyLife:
         return ToyLife(config, fault=self.faulty)
 
-    judge = staticmethod(judge)
+    judge = Judge()
 
 
 @pytest.fixture

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fuzzkv.live.control import Control
 from fuzzkv.live.driver import Driver
-from fuzzkv.live.oracles import ContentWatcher, watch_content
+from fuzzkv.live.oracles import ContentWatcher, token_violations, watch_content
 from fuzzkv.live.schedule import Event, LiveSchedule
 
 pytestmark = pytest.mark.engine
@@ -36,7 +38,7 @@ class Planted(ContentWatcher):
     """Spoils bytes before one step, as a fault would."""
 
     def __init__(self, content: ContentWatcher, step: int, fault: Any) -> None:
-        super().__init__(content.canary, content.pages)
+        super().__init__(content.canaries, content.pages)
         self.step, self.fault = step, fault
 
     def before_step(self, engine: Any) -> None:
@@ -56,7 +58,7 @@ def test_a_clean_engine_is_silent(live: Any, content: ContentWatcher, schedule: 
 
 
 def test_the_layout_is_found(content: ContentWatcher) -> None:
-    layout = content.canary.layout
+    layout = content.canaries[0].layout
     assert (layout.encoding, layout.block, layout.size) == ("float32", 32, 2048)
 
 
@@ -130,13 +132,50 @@ def late(seed: int) -> LiveSchedule:
     return LiveSchedule(draw.choice([8, 10, 12, 16]), draw.choice([64, 256]), tuple(events))
 
 
+class Disobedient(ContentWatcher):
+    """The worker doesn't finish copies when it is told to wait for them."""
+
+    def begin(self, engine: Any, schedule: object) -> None:
+        super().begin(engine, schedule)
+        engine.link.obeys_wait = False
+
+
 @pytest.mark.parametrize("seed", [5, 17, 20, 21])
 def test_a_worker_that_does_not_wait_copies_late(live: Any, content: ContentWatcher, seed: int) -> None:
     """vLLM asks its worker to finish copies before it gives their pages to others."""
     assert found(live, content, late(seed)) == []
-    live.link.obeys_wait = False
-    try:
-        wrong = found(live, content, late(seed))
-    finally:
-        live.link.obeys_wait = True
+    wrong = found(live, Disobedient(content.canaries, content.pages), late(seed))
     assert "foreign" in {what for _, what, _ in wrong}
+
+
+def test_what_the_host_keeps_is_compared(live: Any, content: ContentWatcher) -> None:
+    """A store that puts its bytes into the wrong host page is told before anyone loads them."""
+    assert found(live, content, REUSE) == []
+    worker, copy_pages = live.worker, live.worker._copy
+
+    def beside(store: bool, parts: Any) -> None:
+        copy_pages(store, [(g, d, (h + 1) % 12 if store else h) for g, d, h in parts])
+
+    worker._copy = beside
+    try:
+        wrong = found(live, content, REUSE)
+    finally:
+        del worker._copy
+    assert ("I4", "miscopied", 0) in wrong
+
+
+def test_tokens_are_those_of_an_isolated_control(live: Any, content: ContentWatcher, tmp_path: Path) -> None:
+    """Silent on a busy engine; a wiped page changes tokens, and the comparison says whose fault it is."""
+
+    def wipe(engine: Any) -> None:
+        for layer in range(len(engine.layers)):
+            engine.layer_page(layer, engine.blocks_of(0)[2]).zero_()
+
+    clean = [Driver(live, [content]).run(schedule) for schedule in (TWO, REUSE)]
+    spoiled = Driver(live, [Planted(content, 6, wipe)]).run(TWO)
+    with Control(folder=tmp_path) as control:
+        for history in clean:
+            compared = token_violations(history, control.for_history(history))
+            assert (compared.violations, compared.ties) == ((), 0) and compared.tokens > 0
+        (violation,) = token_violations(spoiled, control.for_history(spoiled)).violations
+    assert (violation.invariant, violation.what, violation.request) == ("I3", "token", 0)

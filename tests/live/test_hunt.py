@@ -92,7 +92,8 @@ def test_a_policy_that_fails_alone_is_said_and_left_out(tmp_path: Path) -> None:
     assert result.exit_code == 0 and not result.cases
     alone = {row["policy"]: row for row in result.report["alone"]}
     assert alone[PAIR[0]]["standing"] == "fails" and alone[PAIR[0]]["reason"].startswith("I16 short")
-    assert alone[PAIR[0]]["witness"]["events"] and alone["plain engine"]["standing"] == "passes"
+    assert [event[0] for event in alone[PAIR[0]]["witness"]["events"]] == ["arrive", "step", "fork"]
+    assert alone["plain engine"]["standing"] == "passes"
     done = [e for e in heard if isinstance(e, ev.AcceptanceDone)]
     assert [e.passed for e in done] == [True, False, True, True]
     assert [row["policies"] for row in result.report["rows"]] == [["vllm:preempt", "vllm:prefix-cache"]]
@@ -128,8 +129,21 @@ class RefusingPairs(ToyLife):
 def test_a_set_that_this_build_refuses_does_not_end_the_hunt(tmp_path: Path) -> None:
     result, heard = hunt(tmp_path, RefusingPairs, max_examples=5)
     notes = [row["note"] for row in result.report["rows"]]
-    assert notes.count("not supported by this build: not together") == 2 and notes.count("") == 2
-    assert sum(isinstance(e, ev.WarningRaised) for e in heard) == 2
+    assert sorted(notes) == ["", "", "not supported by this build: not together"]
+    (warning,) = [e for e in heard if isinstance(e, ev.WarningRaised)]
+    assert warning.text == f"this build refuses {' + '.join(PAIR)}: not together"
+    report = result.report
+    assert report["refused"] == [list(PAIR)] and (report["pairs"], report["of_pairs"]) == (2, 2)
+    assert (report["triples"], report["of_triples"]) == (0, 0)
+
+
+def test_of_a_large_set_the_refused_part_is_found(tmp_path: Path) -> None:
+    names = (*FOUR, "vllm:lora", "vllm:ngram", "vllm:offload-outputs")
+    # So little time that the sets are large ones.
+    result, _ = hunt(tmp_path, RefusingPairs, names, max_examples=1, alone=1, max_time=60.0)
+    refused = result.report["refused"]
+    assert {tuple(part) for part in refused} == {PAIR, ("vllm:offload-outputs", "vllm:prefix-cache")}
+    assert result.report["pairs"] == result.report["of_pairs"] > 10
 
 
 class Broken(ToyLife):
@@ -277,3 +291,11 @@ def test_a_case_is_as_it_was_filed(tmp_path: Path) -> None:
     result, _ = hunt(tmp_path, toy(fault=True), PAIR, max_examples=120)
     path = tmp_path / f"{result.cases[0]['id']}.json"
     assert load_case(path) == result.cases[0]
+
+
+def test_what_is_no_use_alone_is_left_out(tmp_path: Path) -> None:
+    options = LiveOptions(policies=resolve(PAIR), max_examples=3, max_time=None, alone=3, corpus=tmp_path)
+    run = LiveHunt(options, toy(), judge, "toy 1", (), lambda policies: "garbage" if len(policies) else "")
+    result = run.run()
+    assert [row["reason"] for row in result.report["alone"]] == ["", "garbage", "garbage"]
+    assert result.exit_code == 3

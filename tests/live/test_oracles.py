@@ -22,7 +22,7 @@ class Toy:
     def __init__(self) -> None:
         self.pool = Pool(Canary(build("tiny").path, layout()))
         self.journal = Journal()
-        self.groups = 1
+        self.host: list[Any] = []
         self.requests = [self._request(A), self._request(B)]
         self.tables: list[tuple[int, ...]] = [(1, 2, 3), (4, 5, 6)]
         self.states = ["RUNNING", "RUNNING"]
@@ -42,11 +42,14 @@ class Toy:
     def computed(self, number: int) -> int:
         return 80
 
-    def blocks_of(self, number: int) -> tuple[int, ...]:
+    def blocks_of(self, number: int, group: int = 0) -> tuple[int, ...]:
         return self.tables[number]
 
+    def host_bytes(self) -> Any:
+        return self.host
+
     def watch(self, **more: Any) -> ContentWatcher:
-        watcher = ContentWatcher(self.pool.canary, lambda e: e.pool.pages, **more)
+        watcher = ContentWatcher([self.pool.canary], lambda e: e.pool.pages, **more)
         watcher.begin(self, None)
         return watcher
 
@@ -59,7 +62,8 @@ def made() -> Toy:
 @pytest.fixture
 def toy(made: Toy) -> Toy:
     made.journal.clear()
-    made.states[:], made.groups = ["RUNNING", "RUNNING"], 1
+    made.host = []
+    made.states[:] = ["RUNNING", "RUNNING"]
     made.pool.fill(A, (1, 2, 3))
     made.pool.fill(B, (4, 5, 6))
     return made
@@ -89,6 +93,16 @@ def test_what_follows_from_a_wrong_page_is_not_told(toy: Toy) -> None:
     assert found == [("context", 0, 1), ("context", 1, 4)]
 
 
+def test_a_wrong_page_is_told_once_while_it_grows(toy: Toy) -> None:
+    watcher = toy.watch()
+    for page in toy.pool.pages:
+        page[6] = page[2]
+    assert len(list(watcher.after_step(toy))) == 1
+    for page in toy.pool.pages:
+        page[6] = page[1]
+    assert list(watcher.after_step(toy)) == []
+
+
 def test_a_failed_load_that_is_served_is_told_as_one(toy: Toy) -> None:
     watcher = toy.watch()
     for layer in toy.pool.pages:
@@ -113,13 +127,41 @@ def test_who_waits_for_a_load_is_not_looked_at(toy: Toy) -> None:
     assert list(watcher.after_step(toy)) == []
 
 
-def test_several_groups_are_left_alone(toy: Toy) -> None:
+def test_a_store_that_kept_the_page_is_silent_and_one_that_kept_another_is_told(toy: Toy) -> None:
     watcher = toy.watch()
-    toy.groups = 2
-    for layer in toy.pool.pages:
-        layer[5] = 0
     assert list(watcher.after_step(toy)) == []
-    assert "pages_checked" not in toy.journal.counters
+    toy.host = [np.array(layer[:4]) for layer in toy.pool.pages]
+    toy.journal.entries += [("store+", 0, 2, 2), ("store-", 0), ("store+", 1, 4, 1), ("store-", 1)]
+    (violation,) = watcher.after_step(toy)
+    assert (violation.invariant, violation.what, violation.request, violation.page) == (
+        "I4",
+        "miscopied",
+        1,
+        1,
+    )
+    assert "block 0 of request 1 (device page 4) in host page 1" in violation.text
+    assert toy.journal.counters["host_pages_checked"] == 2
+
+
+def test_a_page_that_changed_unseen_says_nothing_of_its_store(toy: Toy) -> None:
+    """A request that comes and ends within a step."""
+    watcher = toy.watch()
+    list(watcher.after_step(toy))
+    for layer in toy.pool.pages:
+        layer[6] = layer[2]
+    toy.states[1] = "WAITING"
+    assert list(watcher.after_step(toy)) == []
+    toy.host = [np.array(layer[:7]) for layer in toy.pool.pages]
+    toy.journal.entries += [("store+", 0, 6, 6), ("store-", 0)]
+    assert list(watcher.after_step(toy)) == []
+
+
+def test_a_store_under_way_and_a_page_that_is_filled_anew_say_nothing(toy: Toy) -> None:
+    watcher = toy.watch()
+    list(watcher.after_step(toy))
+    toy.host = [np.zeros_like(layer[:4]) for layer in toy.pool.pages]
+    toy.journal.entries += [("store+", 0, 2, 2), ("store-", 0), ("store+", 1, 4, 2)]
+    assert list(watcher.after_step(toy)) == []
 
 
 def test_every_other_step(toy: Toy) -> None:

