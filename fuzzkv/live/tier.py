@@ -146,8 +146,9 @@ class HostSpec(CPUOffloadingSpec):
 
 
 class RecoveringConnector(OffloadingConnector):
-    """The native connector, which also tells of failed loads by the connector protocol (blocks with load errors), so that vLLM
-    computes them anew. A failed store is still tried again: the native scheduler has no word for it."""
+    """The native connector, which also tells of failed loads by the connector protocol (blocks with load errors): vLLM then doesn't
+    read those blocks and looks the request's prefix up again. A failed store is still tried again: the native scheduler has
+    no word for it."""
 
     def get_block_ids_with_load_errors(self) -> set[int]:
         """Blocks whose load failed since the last call."""

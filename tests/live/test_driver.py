@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fuzzkv.live.config import EngineConfig
+from fuzzkv.live.config import EngineConfig, TierConfig
 from fuzzkv.live.history import LiveHistory, LiveViolation
 from fuzzkv.live.schedule import LiveSchedule, prompt, size
 from fuzzkv.live.strategy import decode
@@ -214,3 +214,41 @@ def test_a_configuration_that_the_engine_refuses_is_told(tmp_path: Any) -> None:
 
     with pytest.raises(EnvironmentFailure, match="dtype"):
         ProcessLife(EngineConfig(kv_dtype="fp9"), folder=tmp_path)
+
+
+LOAD_FAILS = LiveSchedule(
+    events=(
+        ("arrive", 4, 16, 2),
+        ("step", 8, 0, 0),
+        ("reset", 0, 0, 0),
+        ("hold", 1, 0, 0),
+        ("arrive", 4, 17, 6),
+        ("step", 2, 0, 0),
+        ("fail", 0, 0, 0),
+    )
+)
+
+
+@pytest.mark.slow
+def test_failed_loads_that_are_told_by_the_connectors_protocol_are_looked_up_anew(tmp_path: Any) -> None:
+    from fuzzkv.live.process import ProcessLife
+
+    tier = TierConfig(failure="recover")
+    with ProcessLife(EngineConfig(prefix_cache=True, chunked=True, tier=tier), folder=tmp_path) as life:
+        history = life.run(LOAD_FAILS)
+        alone = life.run(LiveSchedule(events=(("arrive", 4, 17, 6),)))
+    seen = names(history, "load+", "load!", "load-", "load=")
+    assert seen == ["load+", "load!", "load=", "load+", "load-", "load="] and not history.failed
+    assert history.tokens[1] == alone.tokens[0]
+
+
+@pytest.mark.slow
+def test_failed_loads_that_are_reported_end_this_build_and_the_next_run_is_sound(tmp_path: Any) -> None:
+    from fuzzkv.live.process import ProcessLife
+
+    tier = TierConfig(failure="report")
+    with ProcessLife(EngineConfig(prefix_cache=True, chunked=True, tier=tier), folder=tmp_path) as life:
+        history = life.run(LOAD_FAILS)
+        assert [(v.invariant, v.what) for v in history.violations] == [("I13", "died")]
+        assert "AssertionError" in history.violations[0].text and "get_finished" in history.violations[0].text
+        assert not life.run(LiveSchedule(events=(("arrive", 4, 17, 6),))).failed
