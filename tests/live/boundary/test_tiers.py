@@ -48,6 +48,13 @@ def test_look_ups_that_wait_for_each_other_are_found(parts: Parts) -> None:
     ]
 
 
+def test_a_promotion_that_spares_what_was_found_ends_the_wait(parts: Parts) -> None:
+    from tests.live.boundary.tiers import two_tiers_repaired
+
+    found = exercise_manager(two_tiers_repaired, seed=1, examples=300, parts=parts, sole=False)
+    assert not found.broken and found.checked["manager-answer"]
+
+
 @pytest.mark.slow
 def test_in_a_live_engine_the_request_waits_forever(parts: Parts, tmp_path: Path) -> None:
     # A prompt of four blocks, stored in two halves; forgotten on the device; asked for again.

@@ -56,6 +56,43 @@ def two_tiers(frames: int, policy: str = "lru") -> TieringOffloadingManager:
     return TieringOffloadingManager(primary, [Second(primary.get_kv_memoryview())])
 
 
+class Repaired(TieringOffloadingManager):
+    """The same, but a promotion spares what look-ups of its request found in this step; then it may find no room."""
+
+    def __init__(self, primary: CPUPrimaryTierOffloadingManager, tiers: list[Any]) -> None:
+        super().__init__(primary, tiers)
+        self.found: dict[str, list[Any]] = {}
+
+    def lookup(self, key: Any, req_context: Any, **more: Any) -> Any:
+        said = super().lookup(key, req_context, **more)
+        if said.name in ("HIT", "HIT_PENDING"):
+            self.found.setdefault(req_context.req_id, []).append(key)
+        return said
+
+    def _initiate_promotion(self, tier_idx: int, key: Any, req_context: Any) -> bool:
+        primary = self.primary_tier
+        write = primary.prepare_write
+        found = [
+            k for k in self.found.get(req_context.req_id, ()) if primary.lookup(k, req_context).name != "MISS"
+        ]
+        # What is offered in the same call isn't evicted.
+        primary.prepare_write = lambda keys, context: write([*dict.fromkeys(found), *keys], context)
+        try:
+            return bool(super()._initiate_promotion(tier_idx, key, req_context))
+        finally:
+            primary.prepare_write = write
+
+    def on_schedule_end(self, context: Any) -> None:
+        super().on_schedule_end(context)
+        self.found.clear()
+
+
+def two_tiers_repaired(frames: int) -> TieringOffloadingManager:
+    """The clean twin of :func:`two_tiers`."""
+    primary = CPUPrimaryTierOffloadingManager(frames, Memory(frames))  # type: ignore[arg-type]
+    return Repaired(primary, [Second(primary.get_kv_memoryview())])
+
+
 class TwoTiers(HostSpec):
     """The host tier with a second one behind it."""
 
