@@ -12,7 +12,7 @@ import inspect
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from fuzzkv.contract.evidence import COPY_IN, COPY_OUT
 from fuzzkv.errors import UsageError
