@@ -6,17 +6,17 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 from fuzzkv.contract.evidence import COPY_IN, COPY_OUT
-from fuzzkv.live.accepting import Entrant, accept
-from fuzzkv.live.arms import Arms
-from fuzzkv.live.hunt import BASE
-from fuzzkv.live.lives import Lives
-from fuzzkv.live.policies import LivePolicy, manifest_of
+from fuzzkv.live.hunt import LiveHunt, LiveOptions
+from fuzzkv.live.policies import LivePolicy, manifest_of, resolve
 from fuzzkv.live.real import Engines
 
 FAULTS = {
@@ -28,8 +28,19 @@ FAULTS = {
     "ForgottenPin": {"I1", "I2", "I4", "I8", "I12", "I13"},
 }
 """Name of each spec of ``tests.live.planted``, and the invariants that its fault may come to."""
-SCHEDULES = 150
+SCHEDULES = 120
 MODULE = "tests.live.planted"
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a fault came to: invariants that it broke, its smallest set, the requests and events of the shrunk schedule."""
+
+    invariants: set[str]
+    policies: tuple[str, ...] = ()
+    requests: int = 0
+    events: tuple[object, ...] = ()
+    schedules: int = 0
 
 
 def planted(name: str) -> LivePolicy:
@@ -39,21 +50,28 @@ def planted(name: str) -> LivePolicy:
     return LivePolicy(name=f"user:{name}", manifest=manifest, tier=tier, exercised=("stores", "loads"))
 
 
-def tried(engines: Engines, name: str, schedules: int = SCHEDULES) -> Entrant:
-    """The fault alone over so many schedules."""
-    lives = Lives(engines.start, BASE)
-    try:
-        return accept(
-            Arms(lives, engines.judge),
-            (planted(name),),
-            seed=0,
-            schedules=schedules,
-            until=float("inf"),
-            sound=lambda policies: "",
-            tries=400,
-        )
-    finally:
-        lives.close()
+def hunted(engines: Engines, name: str, folder: Path, schedules: int = SCHEDULES) -> Found:
+    """The fault alone, then under pool pressure, over so many schedules each."""
+    options = LiveOptions(
+        policies=(planted(name), *resolve(["vllm:preempt"])),
+        max_examples=schedules,
+        max_time=None,
+        alone=schedules // 2,
+        corpus=folder,
+        tries=400,
+    )
+    hunt = LiveHunt(options, engines.start, engines.judge, engines.name)
+    result = hunt.run()
+    ran = sum(entrant.schedules for entrant in hunt.entrants) + hunt.search.schedules
+    for entrant in hunt.entrants:
+        if entrant.witness is not None and entrant.verdict is not None:
+            broken = {entrant.verdict.whole.violations[0].invariant}
+            return Found(broken, (entrant.name,), entrant.witness.requests, entrant.witness.events, ran)
+    for case in result.cases:
+        requests = sum(event[0] in ("arrive", "fork") for event in case["schedule"])
+        names = tuple(case["class"]["policies"])
+        return Found({case["class"]["invariant"]}, names, requests, tuple(case["schedule"]), ran)
+    return Found(set(), schedules=ran)
 
 
 @pytest.fixture(scope="module")
@@ -65,26 +83,20 @@ def engines() -> Iterator[Engines]:
 @pytest.mark.engine
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_planted_fault_is_found_and_shrunk(engines: Engines, name: str) -> None:
-    entrant = tried(engines, name)
-    assert entrant.standing == "fails" and entrant.verdict is not None and entrant.witness is not None
-    assert entrant.verdict.word == "single-policy"
-    assert entrant.verdict.whole.violations[0].invariant in FAULTS[name]
-    assert entrant.witness.requests <= 3
+def test_a_planted_fault_is_found_and_shrunk(engines: Engines, name: str, tmp_path: Path) -> None:
+    found = hunted(engines, name, tmp_path)
+    assert found.invariants and found.invariants <= FAULTS[name]
+    assert f"user:{name}" in found.policies and found.requests <= 3
 
 
 @pytest.mark.engine
 @pytest.mark.slow
-def test_the_repaired_twin_is_silent(engines: Engines) -> None:
-    entrant = tried(engines, "Twin", 40)
-    assert (entrant.standing, entrant.words) == ("passes", {"clean": 40})
+def test_the_repaired_twin_is_silent(engines: Engines, tmp_path: Path) -> None:
+    assert hunted(engines, "Twin", tmp_path, 40) == Found(set(), schedules=100)
 
 
 if __name__ == "__main__":
-    with Engines() as ours:
+    with Engines() as ours, tempfile.TemporaryDirectory() as folder:
         for one in sys.argv[1:] or [*FAULTS, "Twin"]:
             began = time.monotonic()
-            done = tried(ours, one)
-            print(one, done.standing, done.schedules, done.reason, f"{time.monotonic() - began:.0f} s")
-            if done.witness is not None:
-                print("   ", done.witness.requests, "requests:", done.witness.as_json(), flush=True)
+            print(one, hunted(ours, one, Path(folder) / one), f"{time.monotonic() - began:.0f} s", flush=True)
