@@ -143,7 +143,7 @@ class LiveHunt:
             )
             self.entrants.append(entrant)
             passed = entrant.takes_part
-            self._tell(AcceptanceDone(entrant.name, passed, entrant.schedules, entrant.reason))
+            self._tell(AcceptanceDone(entrant.name, passed, entrant.schedules, entrant.told))
             if not policies and not passed:
                 return False
             if entrant.standing == "fails":

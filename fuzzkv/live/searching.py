@@ -10,7 +10,7 @@ from typing import Final
 
 from fuzzkv.errors import EnvironmentFailure
 from fuzzkv.events import AcceptanceDone, Event, Listener, PhaseStarted, Progress, WarningRaised, emit
-from fuzzkv.live.accepting import Entrant, form_of, note_acts
+from fuzzkv.live.accepting import OFTEN, Entrant, form_of, note_acts
 from fuzzkv.live.arms import Arm, LiveKind, Verdict
 from fuzzkv.live.finding import LiveFiling
 from fuzzkv.live.novelty import Novelty
@@ -143,7 +143,15 @@ class LiveSearch:
             row.words["numeric-tie" if arm.ties else "clean"] += 1
             return
         row.failing += 1
-        if self.filing.known(arm):
+        mine = [
+            entrant for entrant in self.entrants if entrant.policies and entrant.policies[0] in arm.policies
+        ]
+        known = next((entrant for entrant in mine if entrant.knows(arm)), None)
+        if known is not None:
+            row.words["known alone"] += 1
+            if row.words["known alone"] >= OFTEN and 2 * row.words["known alone"] > row.schedules:
+                self._leave_out(known)
+        elif self.filing.known(arm):
             row.words["known"] += 1
         elif any(self.dismissed[kind] >= DISMISSED for kind in arm.kinds()):
             row.words["as before"] += 1
@@ -159,11 +167,19 @@ class LiveSearch:
             self.filing.take(verdict, schedule, self.schedules)
         elif verdict.word == "single-policy":
             entrant = next(e for e in self.entrants if e.policies == verdict.whole.policies)
-            violation = verdict.whole.violations[0]
-            entrant.standing, entrant.verdict, entrant.witness = "fails", verdict, schedule
-            entrant.reason = f"{violation.invariant} {violation.what}: {violation.text}"[:300]
-            self.single[entrant.name] = entrant.reason
-            self._tell(AcceptanceDone(entrant.name, False, entrant.schedules, entrant.reason))
+            first = entrant.verdict is None
+            entrant.take(verdict, schedule)
+            if first:
+                entrant.standing = "sometimes"
+                text = f"{entrant.name} fails alone under a schedule of the search: {entrant.reason}"
+                self._tell(WarningRaised("FKV102", text, "What it shows alone isn't looked into again."))
+
+    def _leave_out(self, entrant: Entrant) -> None:
+        entrant.standing = "fails"
+        self.single[entrant.name] = entrant.reason
+        self._tell(
+            AcceptanceDone(entrant.name, False, entrant.schedules, f"in most of a set's: {entrant.reason}")
+        )
 
     def _progress(self, sets: int) -> Progress:
         seconds = max(1e-9, time.monotonic() - self.began)
