@@ -139,7 +139,11 @@ class HostSpec(CPUOffloadingSpec):
         """The one worker of this spec."""
         if self._host is None:
             failure = str(self.extra_config.get("fuzzkv_failure", "retry"))
-            link = Link(eager=self.extra_config.get("fuzzkv_copies") == "eager", retry=RETRIES[failure])
+            link = Link(
+                eager=self.extra_config.get("fuzzkv_copies") == "eager",
+                retry=RETRIES[failure],
+                stores_first=self.extra_config.get("fuzzkv_order") == "stores-first",
+            )
             recover = failure == "recover"
             self._host = HostWorker(kv_caches, self.num_chunks, self.blocks_per_chunk, link, recover=recover)
         return self._host

@@ -117,6 +117,43 @@ def test_a_waited_for_store_ends_before_its_block_is_used_again(driver: Any) -> 
     assert taken < log.index(("store-", 0)) < next_step and not history.failed
 
 
+LOADING_AT_A_RESET = LiveSchedule(
+    pool=10,
+    events=(
+        ("arrive", 4, 16, 2),
+        ("step", 8, 0, 0),
+        ("reset", 0, 0, 0),
+        ("hold", 1, 0, 0),
+        ("arrive", 4, 17, 6),  # loads
+        ("arrive", 5, 20, 30),
+        ("step", 3, 0, 0),
+        ("reset", 1, 0, 0),  # the host's chunks are given out anew
+        ("abort", 1, 0, 0),
+        ("arrive", 6, 5, 4),  # takes a block of the aborted one, whose store can't wait then
+        ("step", 8, 0, 0),
+    ),
+)
+"""vLLM 0.32 begins that store, into chunks that the late load still reads, before it waits for the load."""
+
+
+@pytest.mark.parametrize("stores_first", [True, False])
+def test_a_reset_of_the_tier_while_a_load_is_in_flight(driver: Any, stores_first: bool) -> None:
+    from fuzzkv.live.oracles import watch_content
+
+    alone = driver.run(LiveSchedule(events=(("arrive", 4, 17, 6),)))
+    before, driver.engine.link.stores_first = driver.engine.link.stores_first, stores_first
+    driver.watchers.append(watch_content(driver.engine))
+    history = driver.run(LOADING_AT_A_RESET)
+    driver.watchers.clear()
+    driver.engine.link.stores_first = before
+    assert (history.tokens[1] != alone.tokens[0]) == stores_first
+    assert (
+        (("I2", "foreign") in {(v.invariant, v.what) for v in history.violations})
+        == stores_first
+        == history.failed
+    )
+
+
 def test_pool_pressure_preempts(driver: Any) -> None:
     events = tuple(("arrive", a, 8, 40) for a in (2, 4, 5, 6))
     history = driver.run(LiveSchedule(pool=11, events=events))
