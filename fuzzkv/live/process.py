@@ -26,7 +26,8 @@ from fuzzkv.live.schedule import LiveSchedule
 START_SECONDS: Final = 240.0
 RUN_SECONDS: Final = 120.0
 MEMORY: Final = 2048
-"""MiB. A life with the tiny model was seen to grow from 0.7 to 1.1 GB over its first 750 schedules, more slowly with time."""
+"""MiB. A life with the tiny model was seen to grow from 0.7 to 1.1 GB over its first 750 schedules, more slowly with time;
+the same schedules over again add nothing, so it is what the engine keeps for sizes that it hasn't met before."""
 LAST_WORDS: Final = 2000
 """Bytes of the log's end that go into a death's text."""
 
