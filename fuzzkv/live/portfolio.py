@@ -1,8 +1,9 @@
 """How a hunt draws live schedules: a portfolio of ways, from one seed.
 
 ``uniform``: every event by weight.  ``swarm``: a few of the kinds of events only.  ``bursts``: a few stretches, each with
-its own favourite events, because pressure comes in runs.  ``changed``: small changes of schedules that reached something
-new.  Which schedule comes next depends on the seed and on what the ones before reached, never on time.
+its own favourite events, because pressure comes in runs.  ``returns`` (with a host tier): a prompt comes again after its
+pages have left the device, while transfers are held, and then there is trouble.  ``changed``: small changes of schedules
+that reached something new.  Which schedule comes next depends on the seed and on what the ones before reached, never on time.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ USUAL: Final = (8, 40)
 """Least and most events of a schedule."""
 KEPT: Final = 200
 """Most schedules that are kept for changes."""
+TROUBLE: Final = (STEP, STEP, STEP, ARRIVE, ARRIVE, RESET, ABORT, COMPLETE, COMPLETE, FAIL, SHORT, FORK, HOLD)
+"""What comes while pages are on their way back."""
 MOODS: Final[tuple[tuple[str, ...], ...]] = (
     (ARRIVE, ARRIVE, STEP),
     (ARRIVE, FORK, STEP, STEP),
@@ -81,6 +84,8 @@ class Portfolio:
     def draw(self) -> LiveSchedule:
         """The next schedule."""
         ways: list[Callable[[], LiveSchedule]] = [self._uniform, self._swarm, self._bursts, self._bursts]
+        if self.form.tier:
+            ways.append(self._returns)
         if self.kept:
             ways += [self._changed] * 4
         return self.random.choice(ways)()
@@ -128,6 +133,26 @@ class Portfolio:
                     a = same
                 events.append((op, a, b, c))
         return LiveSchedule(*self._machine(), tuple(events))
+
+    def _returns(self) -> LiveSchedule:
+        rng = self.random
+        prompt, size = rng.randrange(8), rng.randint(8, 20)
+        leave: list[Event] = [(RESET, 0, 0, 0)]
+        if rng.random() < 0.5:
+            leave = [self._of(op) for op in (ARRIVE, ARRIVE, STEP, STEP)]
+        events: list[Event] = [
+            (ARRIVE, prompt, size, rng.randint(1, 4)),
+            (STEP, 8, 0, 0),
+            *leave,
+            (HOLD, 1, 0, 0),
+        ]
+        again: Event = (ARRIVE, prompt, size + rng.randint(0, 3), rng.randint(1, 8))
+        rest = [again, *(self._of(op) for op in (ARRIVE, STEP))]
+        if rng.random() < 0.5:
+            rest.reverse()
+        trouble = [op for op in TROUBLE if op in self.form.ops]
+        rest += [self._of(rng.choice(trouble)) for _ in range(rng.randint(3, 12))]
+        return LiveSchedule(*self._machine(), (*events, *rest))
 
     def _changed(self) -> LiveSchedule:
         base = self.random.choice(self.kept)
