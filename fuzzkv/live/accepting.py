@@ -128,7 +128,7 @@ def accept(
             entrant.standing, entrant.reason = "fails", reason
             return entrant
     except EnvironmentFailure as error:
-        entrant.standing, entrant.reason = "unsupported", error.reason
+        entrant.standing, entrant.reason = "unsupported", " ".join(error.reason.split())[:300]
         return entrant
     portfolio = Portfolio(form_of(policies), f"{seed} alone {entrant.name}")
     acted = False
