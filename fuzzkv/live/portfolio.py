@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from fuzzkv.live.policies import LivePolicy, compose
 from fuzzkv.live.schedule import (
     ABORT,
     ARRIVE,
@@ -67,6 +68,12 @@ class Form:
         return tuple(op for op in WEIGHTS if op not in left_out)
 
 
+def form_of(policies: Sequence[LivePolicy]) -> Form:
+    """Which events matter to a set."""
+    config = compose(policies)
+    return Form(tier=config.tier is not None, adapters=config.adapters)
+
+
 @dataclass
 class Portfolio:
     """Draws schedules of a form.  ``seed`` is any text; the same one draws the same schedules."""
@@ -82,7 +89,7 @@ class Portfolio:
         """The next schedule."""
         ways: list[Callable[[], LiveSchedule]] = [self._uniform, self._swarm, self._bursts, self._bursts]
         if self.kept:
-            ways += [self._changed] * 4
+            ways += [self.changed] * 4
         return self.random.choice(ways)()
 
     def keep(self, schedule: LiveSchedule) -> None:
@@ -129,7 +136,8 @@ class Portfolio:
                 events.append((op, a, b, c))
         return LiveSchedule(*self._machine(), tuple(events))
 
-    def _changed(self) -> LiveSchedule:
+    def changed(self) -> LiveSchedule:
+        """A small change of a schedule that was kept."""
         base = self.random.choice(self.kept)
         events = list(base.events)
         pool, chunk = base.pool, base.chunk

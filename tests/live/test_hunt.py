@@ -333,3 +333,23 @@ def test_what_fails_alone_in_the_search_first_is_said(tmp_path: Path) -> None:
     assert any(isinstance(e, ev.WarningRaised) and e.code == "FKV102" for e in heard)
     (row,) = result.report["rows"]
     assert row["verdicts"]["single-policy"] == 1 and row["verdicts"]["conflict"] == 1
+
+
+class Shifted(ToyLife):
+    """The tier fails at its fifth step event, with the prefix cache at its fourth: only its time is another."""
+
+    def run(self, schedule: LiveSchedule) -> LiveHistory:
+        history = super().run(schedule)
+        steps = sum(event[0] == "step" for event in schedule.events)
+        late = 4 if self.config.prefix_cache else 5
+        if self.config.tier and history.counters.get("stores") and steps == late:
+            return replace(history, violations=(LiveViolation("I13", "died", text=f"step {steps}"),))
+        return history
+
+
+def test_what_fewer_show_at_another_time_is_no_conflict(tmp_path: Path) -> None:
+    result, heard = hunt(tmp_path, Shifted, PAIR, alone=1, max_examples=60)
+    (row,) = result.report["rows"]
+    assert row["verdicts"]["conflict"] == row["verdicts"]["then single-policy"] == 1
+    assert not result.cases and not list(tmp_path.glob("fkv-*.json")) and result.exit_code == 0
+    assert any(isinstance(e, ev.WarningRaised) and e.code == "FKV102" for e in heard)
