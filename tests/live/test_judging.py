@@ -100,3 +100,13 @@ def test_garbage_that_agrees_with_itself_is_found() -> None:
     judge = TokenJudge(lambda model, kv_dtype: Control(1.0) if kv_dtype == "auto" else Off(1.0))
     assert judge.too_far(LOSSY) == "0 of 24 first tokens are the plain engine's"
     assert judge.too_far(EXACT) == "" == TokenJudge(lambda model, kv_dtype: Control(1.0)).too_far(LOSSY)
+
+
+def test_in_a_lossy_format_values_alone_are_uncertain() -> None:
+    seen = tuple(LiveViolation("I5", what, 0, 1, 0, 3) for what in ("garbled", "context", "foreign"))
+    judge = TokenJudge(lambda model, kv_dtype: Control(1.0))
+    same, other = run((100, 101), violations=seen), run((100, 7), violations=seen)
+    assert [v.what for v in judge(LOSSY, LiveSchedule(), same)] == ["foreign"]
+    assert judge.compared["uncertain"] == 2
+    assert [v.what for v in judge(LOSSY, LiveSchedule(), other)] == ["garbled", "context", "foreign", "token"]
+    assert [v.what for v in judge(EXACT, LiveSchedule(), same)] == ["garbled", "context", "foreign"]
