@@ -82,6 +82,7 @@ CODES: Final[dict[str, str]] = {
     # live engines
     "FKV100": "live policies that want different values of one setting of the engine",
     "FKV101": "a case of another target than the one that it is read for",
+    "FKV102": "a live policy that fails alone under some schedules",
     # the live engine as a target
     "FKV110": "KV pages whose layout this build does not show, so that they can't be read",
     # code that plugs into the engine

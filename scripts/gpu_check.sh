@@ -51,7 +51,7 @@ part doctor 60 "0" "${fuzzkv[@]}" doctor --no-color
 part overhead 120 "0" "$python" -m bench.engine --device "$device" --quick --json "$work/overhead.json"
 part smoke 90 "0 1" "${fuzzkv[@]}" hunt --target vllm --device "$device" --policies vllm:offload-lru,vllm:prefix-cache \
   --max-time 40s --corpus "$work/corpus" --no-color
-part rollback 60 "0" "${fuzzkv[@]}" audit rollback --engine vllm --device "$device" --model tiny --max-time 50s --no-color
+part rollback 60 "0" "${fuzzkv[@]}" audit rollback --engine vllm --model tiny --max-time 50s --no-color
 # Exit 1: the case still fails on this engine, which is what confirms it.
 for label in S2 S1 S7; do
   part "confirm-$label" 150 "1" "${fuzzkv[@]}" replay "$label" --target vllm --device "$device" --no-color

@@ -1,7 +1,12 @@
-"""Each live policy alone, first: what this build can't do, what fails alone and what never acts is said, and left out."""
+"""Each live policy alone, first: what this build can't do, what fails alone and what never acts is said, and left out.
+
+One that fails alone under a few schedules only takes part: sets are looked at under the others, and what it shows alone
+isn't looked into again.
+"""
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -10,6 +15,7 @@ from typing import Any, Final, Literal
 
 from fuzzkv.errors import EnvironmentFailure
 from fuzzkv.live.arms import Arm, Arms, Verdict
+from fuzzkv.live.history import LiveViolation
 from fuzzkv.live.policies import LivePolicy, compose
 from fuzzkv.live.portfolio import Form, Portfolio
 from fuzzkv.live.schedule import LiveSchedule
@@ -17,7 +23,10 @@ from fuzzkv.live.shrinking import LiveShrinker
 
 ENOUGH: Final = 8
 """Schedules after which a policy that never acted is inert on this build."""
-Standing = Literal["passes", "fails", "unsupported", "idle", "control-fails"]
+Standing = Literal["passes", "sometimes", "fails", "unsupported", "idle", "control-fails"]
+OFTEN: Final = 4
+"""A policy that fails alone under a fourth of its schedules, or more, is left out."""
+Trace = tuple[str, str, str]
 
 Sound = Callable[[Sequence[LivePolicy]], str]
 """Why a policy is no use by itself, whatever the schedule; nothing if it is."""
@@ -37,6 +46,21 @@ class Entrant:
     words: Counter[str] = field(default_factory=Counter)
     verdict: Verdict | None = None
     witness: LiveSchedule | None = None
+    failing: int = 0
+    traces: set[Trace] = field(default_factory=set)
+
+    def knows(self, arm: Arm) -> bool:
+        """Whether what broke first in a run is what this policy shows alone."""
+        return bool(arm.violations) and trace(arm.violations[0]) in self.traces
+
+    def take(self, verdict: Verdict, schedule: LiveSchedule) -> None:
+        """Note what it shows alone."""
+        violation = verdict.whole.violations[0]
+        self.traces.add(trace(violation))
+        self.failing += 1
+        if self.verdict is None:
+            self.verdict, self.witness = verdict, schedule
+            self.reason = f"{violation.invariant} {violation.what}: {violation.text}".strip(": ")[:300]
 
     @property
     def name(self) -> str:
@@ -46,7 +70,14 @@ class Entrant:
     @property
     def takes_part(self) -> bool:
         """Whether it goes on into sets; one that never acted does too, if it had few schedules to."""
-        return self.standing == "passes" or (self.standing == "idle" and self.schedules < ENOUGH)
+        some = self.standing == "idle" and self.schedules < ENOUGH
+        return some or self.standing in ("passes", "sometimes")
+
+    @property
+    def told(self) -> str:
+        """Its reason with how often it failed."""
+        often = f"fails alone under {self.failing} of {self.schedules} schedules: " if self.failing else ""
+        return often + self.reason
 
     def as_json(self) -> dict[str, Any]:
         """Plain data for a report."""
@@ -54,6 +85,7 @@ class Entrant:
             "policy": self.name,
             "standing": self.standing,
             "schedules": self.schedules,
+            "failing": self.failing,
             "reason": self.reason,
             "exercised": dict(sorted(self.exercised.items())),
             "verdicts": dict(sorted(self.words.items())),
@@ -106,24 +138,32 @@ def accept(
         entrant.schedules += 1
         note_acts(entrant.exercised, arm)
         acted = acted or not arm.idle
-        verdict = arms.look(arm, schedule)
-        entrant.words[verdict.word] += 1
-        if _settled(entrant, verdict, schedule):
-            _shrink(entrant, arms, tries)
-            return entrant
-    if not acted:
+        if entrant.knows(arm):
+            entrant.failing += 1
+            entrant.words["known"] += 1
+        else:
+            verdict = arms.look(arm, schedule)
+            entrant.words[verdict.word] += 1
+            if verdict.word in ("single-policy", "control-fails"):
+                first = entrant.verdict is None
+                entrant.take(verdict, schedule)
+                if verdict.word == "control-fails":
+                    entrant.standing = "control-fails"
+                    return entrant
+                if first:
+                    _shrink(entrant, arms, tries)
+        if entrant.failing >= OFTEN and 2 * entrant.failing > entrant.schedules:
+            break
+    if entrant.failing:
+        entrant.standing = "fails" if OFTEN * entrant.failing >= entrant.schedules else "sometimes"
+    elif not acted:
         entrant.standing, entrant.reason = "idle", "no counter shows that it acted"
     return entrant
 
 
-def _settled(entrant: Entrant, verdict: Verdict, schedule: LiveSchedule) -> bool:
-    if verdict.word not in ("single-policy", "control-fails"):
-        return False
-    violation = verdict.whole.violations[0]
-    entrant.standing = "control-fails" if verdict.word == "control-fails" else "fails"
-    entrant.verdict, entrant.witness = verdict, schedule
-    entrant.reason = f"{violation.invariant} {violation.what}: {violation.text}".strip(": ")[:300]
-    return True
+def trace(violation: LiveViolation) -> Trace:
+    """What tells violations of one cause from others: invariant, word, and the text without its numbers."""
+    return violation.invariant, violation.what, re.sub(r"\d+", "#", violation.text)[:80]
 
 
 def _shrink(entrant: Entrant, arms: Arms, tries: int) -> None:

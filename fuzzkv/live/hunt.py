@@ -7,14 +7,12 @@ many there are.  What is found is filed at once.
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from fuzzkv import __version__
-from fuzzkv.errors import EnvironmentFailure
 from fuzzkv.events import (
     AcceptanceDone,
     Event,
@@ -24,37 +22,29 @@ from fuzzkv.events import (
     LivesDone,
     Outcome,
     PhaseStarted,
-    Progress,
-    WarningRaised,
     emit,
 )
-from fuzzkv.live.accepting import Entrant, Sound, accept, form_of, note_acts
-from fuzzkv.live.arms import Arm, Arms, Judge, LiveKind, Verdict
+from fuzzkv.live.accepting import Entrant, Sound, accept
+from fuzzkv.live.arms import Arms, Judge
 from fuzzkv.live.config import EngineConfig
 from fuzzkv.live.finding import LiveFiling
 from fuzzkv.live.lives import Lives, Start
-from fuzzkv.live.novelty import Novelty
-from fuzzkv.live.plans import Set, covered, plan
+from fuzzkv.live.plans import Set, covered
 from fuzzkv.live.policies import LivePolicy
-from fuzzkv.live.portfolio import Portfolio
-from fuzzkv.live.rows import SetRow, judged
-from fuzzkv.live.schedule import LiveSchedule
+from fuzzkv.live.rows import judged
+from fuzzkv.live.searching import LiveSearch
 from fuzzkv.live.shrinking import TRIES
 
 ALONE: Final = 24
 """Schedules of a policy alone."""
-ALONE_TRIES: Final = 150
+ALONE_TRIES: Final = 300
 """Candidates to shrink the schedule of what fails alone."""
 ACCEPTING: Final = 0.3
 """Share of the time that policies alone may take."""
-LIFE: Final = 12.0
-"""Seconds that a set is worth at least, a start included: with less time, sets are larger and fewer."""
 BASE: Final = EngineConfig(pages=128)
 """The plain engine: eight requests of the longest context fit side by side."""
 KEEP: Final = 4
 """Engines at once."""
-DISMISSED: Final = 2
-"""How often a kind of failure is looked into that a fresh engine doesn't repeat, or without an act of each policy."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,14 +94,17 @@ class LiveHunt:
         self.filing = LiveFiling(
             self.arms, options.base, engine, options.corpus, options.seed, listeners, options.tries
         )
-        self.novelty = Novelty()
         self.entrants: list[Entrant] = []
-        self.rows: list[SetRow] = []
-        self.single: dict[str, str] = {}
-        self.refused: list[Set] = []
-        self.dismissed: Counter[LiveKind] = Counter()
-        self.events = 0
         self.wanted: list[LivePolicy] = []
+        self.search = LiveSearch(
+            self.filing,
+            self.wanted,
+            self.entrants,
+            options.strength,
+            options.max_examples,
+            self._left,
+            listeners,
+        )
 
     def run(self) -> LiveResult:
         """Run it all.  ``KeyboardInterrupt`` ends it with what was found; other errors close the lives and go on."""
@@ -121,7 +114,7 @@ class LiveHunt:
         interrupted = False
         try:
             if self._accept():
-                self._search()
+                self.search.run()
         except KeyboardInterrupt:
             interrupted = True
         finally:
@@ -150,168 +143,43 @@ class LiveHunt:
             )
             self.entrants.append(entrant)
             passed = entrant.takes_part
-            self._tell(AcceptanceDone(entrant.name, passed, entrant.schedules, entrant.reason))
+            self._tell(AcceptanceDone(entrant.name, passed, entrant.schedules, entrant.told))
             if not policies and not passed:
                 return False
             if entrant.standing == "fails":
-                self.single[entrant.name] = entrant.reason
+                self.search.single[entrant.name] = entrant.reason
             elif passed and policies:
                 self.wanted.append(policies[0])
         return len(self.wanted) > 0
 
-    # -- sets --------------------------------------------------------------------------------------------
-
-    def _search(self) -> None:
-        sets = self._planned()
-        word = "pairs" if self.options.strength == 2 else "pairs and triples"
-        text = f"{word} of {len(self.wanted)} policies, in {len(sets)} sets"
-        self._tell(PhaseStarted("search", len(sets), text))
-        while sets and self._left() > 0:
-            policies, *sets = sets
-            if sets:
-                self.lives.ahead(sets[0])
-            row, known = SetRow(policies), (len(self.refused), len(self.single))
-            self.rows.append(row)
-            until = time.monotonic() + self._left() / (len(sets) + 1)
-            try:
-                self._look_at(row, until)
-            except EnvironmentFailure as error:
-                self._note_refusal(row, error)
-            self._tell(self._progress(len(self.rows) + len(sets)))
-            if (len(self.refused), len(self.single)) != known:
-                sets = self._planned()
-
-    def _planned(self) -> list[Set]:
-        """The sets that are left to look at."""
-        most = max(1, int(self._left() / LIFE)) if self.options.max_time is not None else 10_000
-        return plan(
-            [policy for policy in self.wanted if policy.name not in self.single],
-            strength=self.options.strength,
-            most=most,
-            done=[row.policies for row in self.rows if row.schedules],
-            refused=self.refused,
-        )
-
-    def _note_refusal(self, row: SetRow, error: EnvironmentFailure) -> None:
-        """Say that the engine refuses a set, and find the part of it that it refuses; the rest is planned anew."""
-        reason = " ".join(error.reason.split())[:300]
-        row.note = f"not supported by this build: {reason}"
-        if row.schedules:
-            # It took the set; something else failed, such as the control.
-            self._tell(WarningRaised(error.code, f"{' + '.join(p.name for p in row.policies)}: {reason}"))
-            return
-        part = list(row.policies)
-        for policy in row.policies:
-            fewer = [p for p in part if p is not policy]
-            if len(fewer) > 1 and not self._takes(fewer):
-                part = fewer
-        self.refused.append(tuple(part))
-        names = " + ".join(policy.name for policy in part)
-        self._tell(WarningRaised(error.code, f"this build refuses {names}: {reason}"))
-
-    def _takes(self, policies: Sequence[LivePolicy]) -> bool:
-        try:
-            self.lives.open(policies)
-        except EnvironmentFailure:
-            return False
-        return True
-
-    def _look_at(self, row: SetRow, until: float) -> None:
-        options = self.options
-        self.lives.open(row.policies)
-        portfolio = Portfolio(
-            form_of(row.policies), f"{options.seed} {' '.join(p.name for p in row.policies)}"
-        )
-        reached = Novelty()
-        while options.max_examples is None or row.schedules < options.max_examples:
-            if row.schedules and options.max_time is not None and time.monotonic() > until:
-                break
-            schedule = portfolio.draw()
-            arm = self.arms.run(row.policies, schedule)
-            row.schedules += 1
-            row.steps += arm.history.steps
-            row.touched += not arm.idle
-            self.events += len(arm.history.log)
-            note_acts(row.exercised, arm)
-            row.states += self.novelty.new(arm.history)
-            # What this set has reached decides what it draws: other sets may have had less time in another run.
-            if reached.new(arm.history):
-                portfolio.keep(schedule)
-            self._judge(row, arm, schedule)
-            if self.single.keys() & {p.name for p in row.policies}:
-                row.note = "a policy of it fails alone"
-                break
-
-    def _judge(self, row: SetRow, arm: Arm, schedule: LiveSchedule) -> None:
-        if not arm.failed:
-            row.words["numeric-tie" if arm.ties else "clean"] += 1
-            return
-        row.failing += 1
-        if self.filing.known(arm):
-            row.words["known"] += 1
-        elif any(self.dismissed[kind] >= DISMISSED for kind in arm.kinds()):
-            row.words["as before"] += 1
-        else:
-            verdict = self.arms.look(arm, schedule)
-            row.words[verdict.word] += 1
-            if verdict.word in ("not-repeated", "not-exercised"):
-                self.dismissed.update(arm.kinds())
-            self._take(verdict, schedule)
-
-    def _take(self, verdict: Verdict, schedule: LiveSchedule) -> None:
-        if verdict.word == "conflict":
-            self.filing.take(verdict, schedule, self.schedules)
-        elif verdict.word == "single-policy":
-            entrant = next(e for e in self.entrants if e.policies == verdict.whole.policies)
-            violation = verdict.whole.violations[0]
-            entrant.standing, entrant.verdict, entrant.witness = "fails", verdict, schedule
-            entrant.reason = f"{violation.invariant} {violation.what}: {violation.text}"[:300]
-            self.single[entrant.name] = entrant.reason
-            self._tell(AcceptanceDone(entrant.name, False, entrant.schedules, entrant.reason))
-
     # -- the end -----------------------------------------------------------------------------------------
-
-    @property
-    def schedules(self) -> int:
-        """Schedules drawn for sets so far."""
-        return sum(row.schedules for row in self.rows)
 
     def _left(self, share: float = 1.0) -> float:
         if self.options.max_time is None:
             return float("inf")
         return max(0.0, self.began + share * self.options.max_time - time.monotonic())
 
-    def _progress(self, sets: int) -> Progress:
-        seconds = max(1e-9, time.monotonic() - self.began)
-        failing = sum(row.failing for row in self.rows)
-        return Progress(
-            "search",
-            len(self.rows),
-            sets,
-            self.events / seconds,
-            self.schedules / seconds,
-            failing,
-            len(self.filing.filed),
-        )
-
     def _finish(self, interrupted: bool) -> LiveResult:
+        search = self.search
         cases = tuple(self.filing.filed.values())
-        outcome, code, text = judged(self.entrants, self.rows, conflict=bool(cases), interrupted=interrupted)
-        sets = [row.policies for row in self.rows if row.schedules]
+        outcome, code, text = judged(
+            self.entrants, search.rows, conflict=bool(cases), interrupted=interrupted
+        )
+        sets = [row.policies for row in search.rows if row.schedules]
         done = LivesDone(
-            self.schedules,
+            search.schedules,
             self.lives.steps,
             self.lives.started,
             len(sets),
-            *covered(sets, self.wanted, 2, self.refused),
-            *covered(sets, self.wanted, 3, self.refused),
-            len(self.novelty.seen),
-            tuple(row.touched for row in self.rows),
+            *covered(sets, self.wanted, 2, search.refused),
+            *covered(sets, self.wanted, 3, search.refused),
+            len(search.novelty.seen),
+            tuple(row.touched for row in search.rows),
         )
         self._tell(done)
         seconds = time.monotonic() - self.began
         end = HuntFinished(
-            outcome, code, seconds, self.schedules, self.events, len(cases), len(cases), text=text
+            outcome, code, seconds, search.schedules, search.events, len(cases), len(cases), text=text
         )
         self._tell(end)
         report = {
@@ -325,10 +193,10 @@ class LiveHunt:
             "seconds": round(seconds),
             **{key: value for key, value in done.as_dict().items() if key != "event"},
             "runs": self.lives.runs,
-            "page_events": self.events,
+            "page_events": search.events,
             "alone": [entrant.as_json() for entrant in self.entrants],
-            "refused": [[p.name for p in part] for part in self.refused],
-            "rows": [row.as_json() for row in self.rows],
+            "refused": [[p.name for p in part] for part in search.refused],
+            "rows": [row.as_json() for row in search.rows],
             "cases": [case["id"] for case in cases],
             "shrinks": self.filing.shrinks,
             "not_shrunk": self.filing.lost,

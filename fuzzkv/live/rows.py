@@ -49,7 +49,12 @@ def judged(
     if interrupted:
         return "interrupted", EXIT_INTERRUPTED, "What was found so far is filed."
     left_out = [f"{e.name} ({e.standing})" for e in entrants if not e.takes_part]
+    sometimes = [e.name for e in entrants if e.standing == "sometimes"]
     text = f"Left out: {', '.join(left_out)}." if left_out else ""
+    if sometimes:
+        text = (
+            f"{text} Alone under some schedules, which is no conflict, fails: {', '.join(sometimes)}.".strip()
+        )
     if conflict:
         return "conflict", EXIT_CONFLICT, text
     left = sum(e.takes_part for e in entrants[1:])

@@ -18,6 +18,8 @@ from fuzzkv import cli
 from fuzzkv.audit import rollback
 from fuzzkv.audit.cells import served_cells, session_cells
 from fuzzkv.audit.scenarios import random_scenarios
+from fuzzkv.audit.serving import SERVED
+from fuzzkv.audit.ways import WAYS
 from fuzzkv.canonical import canonical_bytes, file_bytes
 from fuzzkv.errors import EnvironmentFailure
 from fuzzkv.report.console import make_console
@@ -71,12 +73,26 @@ def page(report: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_report_follows_its_schema_and_is_the_same_twice() -> None:
     report = made()
     jsonschema.validate(report, SCHEMA)
     jsonschema.validate(made(toys.RefusesHalfWay()), SCHEMA)
     assert canonical_bytes(report) == canonical_bytes(made())
     assert json.loads(file_bytes(report)) == report
+
+
+def test_the_docs_name_every_way_and_every_key() -> None:
+    text = Path("docs/audit.md").read_text(encoding="utf-8")
+    for way in (*WAYS, *SERVED):
+        name = (
+            way.name
+            if way.role in ("control", "unsafe")
+            else way.name.removeprefix("branch ").removeprefix("aborted ")
+        )
+        assert way.role == "twin" or f"{name} " in text, name
+    for key in {*SCHEMA["properties"]["cells"]["items"]["properties"], *SCHEMA["properties"]}:
+        assert key in ("schema_version", "kind", "fuzzkv", "seed") or f"`{key}`" in text, key
 
 
 def test_the_page(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,15 +138,28 @@ def test_workers_that_do_not() -> None:
 
 
 @pytest.mark.slow
-def test_a_worker_that_hangs_and_one_that_is_cut_short(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    report = audit("hangs", seconds=8.0)
+def test_a_worker_that_says_nothing_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = audit("clean", seconds=0.0)["errors"][0]
+    assert error["code"] == "FKV053" and "before the first scenario" in error["reason"]
+    monkeypatch.setattr(rollback, "_SILENCE", 0.0)
+    error = audit("clean")["errors"][0]
+    assert error["code"] == "FKV053" and "its log is empty" in error["reason"]
+
+
+def told(scenarios: int) -> Any:
+    """What a worker tells before its time is over."""
+    yield {"type": "ready", "engine": "toy 1", "digest": ""}
+    for scenario in random_scenarios(toys.VOCABULARY, 1, 1)[:scenarios]:
+        cells = [{"model": "tiny", **cell} for cell in session_cells(toys.ToySessions(), "dynamic", scenario)]
+        yield {"type": "scenario", "of": 5, "scenario": scenario.as_json(), "cells": cells}
+
+
+def test_one_that_is_cut_short(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(rollback, "_records", lambda *_: told(2))
+    report = audit("clean")
     assert report["runs"][0]["done"] == 2 and report["runs"][0]["of"] == 5 and report["errors"] == []
+    assert report["exit_code"] == 0
     assert "cut short after 2 of 5 scenarios" in page(report, capsys)
-    assert audit("hangs", seconds=0.0)["errors"][0]["code"] == "FKV053"
-    monkeypatch.setattr(rollback, "_SILENCE", 5.0)
-    assert audit("hangs")["errors"][0]["code"] == "FKV053"
 
 
 def test_an_engine_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,11 +174,8 @@ def test_an_engine_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_ctrl_c_keeps_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def records(*args: Any) -> Any:
-        scenario = random_scenarios(toys.VOCABULARY, 1, 1)[0]
-        cells = [{"model": "tiny", **cell} for cell in session_cells(toys.ToySessions(), "dynamic", scenario)]
-        yield {"type": "ready", "engine": "toy", "digest": ""}
-        yield {"type": "scenario", "of": 5, "scenario": scenario.as_json(), "cells": cells}
+    def records(*_: Any) -> Any:
+        yield from told(1)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(rollback, "_records", records)
@@ -181,5 +207,5 @@ def test_the_command(
         4,
         120,
     )
-    jsonschema.validate(json.loads(path.read_text()), SCHEMA)
+    assert json.loads(path.read_text()) == {**made(), "exit_code": code}
     assert "branch still running" in capsys.readouterr().out

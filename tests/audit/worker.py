@@ -1,5 +1,6 @@
 """Workers for tests: the real one with one scenario of each kind (``short``), on a planted engine
-(``planted``), and stand-ins that tell a little and then die (``dies``), hang (``hangs``) or go wrong."""
+(``planted``), and stand-ins: a clean toy (``clean``), a faulty one (``broken``), one that dies after a while
+(``dies``) and one that can't start (``refuses``)."""
 
 from __future__ import annotations
 
@@ -40,8 +41,6 @@ def main(how: str, job: str, out: str) -> int:
                 print("out of memory", flush=True)
                 time.sleep(1.0)  # until the parent has read what was told
                 return 9
-            if how == "hangs" and i == 1:
-                time.sleep(600)
         say(type="done")
     return 0
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -299,3 +300,34 @@ def test_what_is_no_use_alone_is_left_out(tmp_path: Path) -> None:
     result = run.run()
     assert [row["reason"] for row in result.report["alone"]] == ["", "garbage", "garbage"]
     assert result.exit_code == 3
+
+
+class Rarely(ToyLife):
+    """The tier fails alone where the cache is reset twice in a row; with the prefix cache it fails otherwise too."""
+
+    def run(self, schedule: LiveSchedule) -> LiveHistory:
+        history = super().run(schedule)
+        ops = [event[0] for event in schedule.events]
+        found = ()
+        if self.config.tier and "reset reset" in " ".join(ops):
+            found = (LiveViolation("I13", "died", text=f"assertion of line {len(ops)}"),)
+        elif self.config.tier and self.config.prefix_cache and "abort" in ops and "fork" in ops:
+            found = (LiveViolation("I3", "stale", text="x"),)
+        return replace(history, violations=found)
+
+
+def test_what_fails_alone_now_and_then_takes_part(tmp_path: Path) -> None:
+    result, heard = hunt(tmp_path, Rarely, PAIR, alone=60)
+    alone = {row["policy"]: row for row in result.report["alone"]}[PAIR[0]]
+    assert alone["standing"] == "sometimes" and 1 <= alone["failing"] < 15
+    assert [event[0] for event in alone["witness"]["events"]].count("reset") == 2
+    (case,) = result.cases
+    assert case["class"]["invariant"] == "I3" and case["class"]["policies"] == list(PAIR)
+    assert "some schedules" in heard[-1].text  # type: ignore[attr-defined]
+
+
+def test_what_fails_alone_in_the_search_first_is_said(tmp_path: Path) -> None:
+    result, heard = hunt(tmp_path, Rarely, PAIR, alone=1, max_examples=80)
+    assert any(isinstance(e, ev.WarningRaised) and e.code == "FKV102" for e in heard)
+    (row,) = result.report["rows"]
+    assert row["verdicts"]["single-policy"] == 1 and row["verdicts"]["conflict"] == 1

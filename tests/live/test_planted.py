@@ -1,0 +1,102 @@
+"""The detector on real engines: each planted fault of a host tier is found alone, named and shrunk; its twin is silent.
+
+``python -m tests.live.test_planted [NAME ...]`` prints what each comes to, with its numbers.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from fuzzkv.contract.evidence import COPY_IN, COPY_OUT
+from fuzzkv.live.hunt import LiveHunt, LiveOptions
+from fuzzkv.live.policies import LivePolicy, manifest_of, resolve
+from fuzzkv.live.real import Engines
+
+FAULTS = {
+    "LateCopy": {"I2", "I4", "I8"},
+    "FailedDone": {"I16"},
+    "ScaleLost": {"I5", "I6"},
+    "WrongChunk": {"I2", "I4", "I5", "I8", "I12"},
+    "DoubleFree": {"I2", "I4", "I8", "I11", "I12", "I13"},
+    "ForgottenPin": {"I1", "I2", "I4", "I8", "I12", "I13"},
+}
+"""Name of each spec of ``tests.live.planted``, and the invariants that its fault may come to."""
+SCHEDULES = 120
+MODULE = "tests.live.planted"
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a fault came to: invariants that it broke, its smallest set, the requests and events of the shrunk schedule."""
+
+    invariants: set[str]
+    policies: tuple[str, ...] = ()
+    requests: int = 0
+    events: tuple[object, ...] = ()
+    schedules: int = 0
+
+
+def planted(name: str) -> LivePolicy:
+    """A host tier of six chunks with this fault."""
+    manifest = manifest_of("offload", "near-reuse", "planted", COPY_OUT, COPY_IN, source=MODULE)
+    tier = {"spec": name, "spec_module": MODULE, "frames": 6}
+    return LivePolicy(name=f"user:{name}", manifest=manifest, tier=tier, exercised=("stores", "loads"))
+
+
+def hunted(engines: Engines, name: str, folder: Path, schedules: int = SCHEDULES) -> Found:
+    """The fault alone, then under pool pressure, over so many schedules each."""
+    options = LiveOptions(
+        policies=(planted(name), *resolve(["vllm:preempt"])),
+        max_examples=schedules,
+        max_time=None,
+        alone=schedules // 2,
+        corpus=folder,
+        tries=400,
+    )
+    hunt = LiveHunt(options, engines.start, engines.judge, engines.name)
+    result = hunt.run()
+    ran = sum(entrant.schedules for entrant in hunt.entrants) + hunt.search.schedules
+    for entrant in hunt.entrants:
+        if entrant.witness is not None and entrant.verdict is not None:
+            broken = {entrant.verdict.whole.violations[0].invariant}
+            return Found(broken, (entrant.name,), entrant.witness.requests, entrant.witness.events, ran)
+    for case in result.cases:
+        requests = sum(event[0] in ("arrive", "fork") for event in case["schedule"])
+        names = tuple(case["class"]["policies"])
+        return Found({case["class"]["invariant"]}, names, requests, tuple(case["schedule"]), ran)
+    return Found(set(), schedules=ran)
+
+
+@pytest.fixture(scope="module")
+def engines() -> Iterator[Engines]:
+    with Engines() as made:
+        yield made
+
+
+@pytest.mark.engine
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_planted_fault_is_found_and_shrunk(engines: Engines, name: str, tmp_path: Path) -> None:
+    found = hunted(engines, name, tmp_path)
+    assert found.invariants and found.invariants <= FAULTS[name]
+    assert f"user:{name}" in found.policies and found.requests <= 3
+
+
+@pytest.mark.engine
+@pytest.mark.slow
+def test_the_repaired_twin_is_silent(engines: Engines, tmp_path: Path) -> None:
+    assert hunted(engines, "Twin", tmp_path, 40) == Found(set(), schedules=100)
+
+
+if __name__ == "__main__":
+    with Engines() as ours, tempfile.TemporaryDirectory() as folder:
+        for one in sys.argv[1:] or [*FAULTS, "Twin"]:
+            began = time.monotonic()
+            print(one, hunted(ours, one, Path(folder) / one), f"{time.monotonic() - began:.0f} s", flush=True)
