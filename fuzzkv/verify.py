@@ -33,7 +33,7 @@ from fuzzkv.solver.refuting import Claim, Refuting
 from fuzzkv.solver.unrolling import Target, Unrolling
 
 Events = tuple[Event, ...]
-FIRST = 5
+FIRST = 4
 """Events of every schedule that are looked at before classes are asked about one by one: some seconds."""
 REFUTING = 0.8
 """The share of the time left after that for these."""

@@ -25,6 +25,7 @@ RULES: dict[str, frozenset[str]] = {
     "strategies": frozenset({"contract", "machine", "policies"}),
     "oracles": frozenset({"contract", "machine"}),
     "replay": frozenset({"contract", "machine", "oracles", "canonical", "files", "events"}),
+    "audit": frozenset({"replay", "oracles", "canonical", "files"}),
     "events": frozenset(),
     "canonical": frozenset(),
     "files": frozenset(),
@@ -39,9 +40,9 @@ REPORT_MAY = frozenset({"events", "canonical", "corpus", "files", "contract"})
 
 LIBRARIES: dict[str, tuple[str, ...]] = {
     "z3": ("solver", "machine.terms"),
-    "torch": ("replay", "live"),
-    "vllm": ("replay", "live"),
-    "transformers": ("replay",),
+    "torch": ("replay", "live", "audit.torch_cache"),
+    "vllm": ("replay", "live", "audit.vllm_prefix", "audit.capture"),
+    "transformers": ("replay", "audit.torch_cache"),
     "gguf": ("replay",),
     "safetensors": ("replay", "live"),
     "numba": ("machine",),

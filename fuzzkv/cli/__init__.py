@@ -18,7 +18,7 @@ from typing import NoReturn
 import click
 
 from fuzzkv import __version__
-from fuzzkv.cli import cases, corpus, exhaust, gate, hunt, necessity, policies, verify
+from fuzzkv.cli import audit, cases, corpus, exhaust, gate, hunt, necessity, policies, verify
 from fuzzkv.cli.shared import Group
 from fuzzkv.errors import (
     EXIT_CLEAN,
@@ -45,6 +45,7 @@ for command in (
     necessity.necessity,
     cases.replay,
     cases.explain,
+    audit.audit,
     policies.policies,
     policies.accept,
     corpus.corpus,

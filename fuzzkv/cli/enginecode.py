@@ -46,7 +46,9 @@ def accept_code(policies: str, *, seed: int, examples: int | None, no_color: boo
         if checked.unsteady:
             click.echo("Equal calls got different answers, so rules that compare two objects weren't tested.")
         if code.kind == "KVConnector":
-            click.echo("A connector is checked in a live engine: fuzzkv hunt --target vllm.")
+            click.echo(
+                "A connector can't be called alone: watch it in an engine of yours (docs/engine-code.md)."
+            )
         for one in checked.judged:
             if one.broken is not None:
                 click.echo(f"\n{one.rule.id} ({one.rule.invariant}): {one.broken.violation.text}")

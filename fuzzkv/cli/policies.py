@@ -25,7 +25,7 @@ from fuzzkv.errors import EXIT_CLEAN, EXIT_CONFLICT, EXIT_ENVIRONMENT
 def policies(target: str, only: str, again: bool, no_color: bool) -> None:
     """List the policies that are installed, or find out what this build of the engine can do.
 
-    Each of the engine's features is tried in a process of its own, which takes some ten minutes the first time; results are
+    Each of the engine's features is tried in a process of its own, which takes some minutes the first time; results are
     kept by the engine's version.
     """
     if target == "vllm":

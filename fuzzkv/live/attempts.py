@@ -1,4 +1,4 @@
-"""``python -m fuzzkv.live.attempts NAME OUT.json``: try one feature of this build, for real.
+"""``python -m fuzzkv.live.attempts '["NAME", "OUT.json"]'``: try one feature of this build, for real.
 
 Every attempt starts its own engine on a tiny model, runs one fixed set of requests and says what happened:
 greedy tokens, how they compare with a plain engine's, and the counters that show whether the feature did
@@ -182,8 +182,9 @@ def _with_adapters(
 
 def main(argv: list[str]) -> int:
     """Run the attempt that is named; always leaves a JSON object in the output file."""
-    attempt = next(a for a in ATTEMPTS if a.name == argv[0])
-    out, begun = Path(argv[1]), False
+    name, file = json.loads(argv[0])
+    attempt = next(a for a in ATTEMPTS if a.name == name)
+    out, begun = Path(file), False
 
     def started() -> None:
         nonlocal begun

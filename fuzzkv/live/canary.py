@@ -63,7 +63,7 @@ class Canary:
         block = self.layout.block
         for one in held:
             numbers = self._prefix(one)
-            for index in range(-(-one.computed // block)):
+            for index in range(min(-(-one.computed // block), len(one.blocks))):
                 page, filled = one.blocks[index], min(block, one.computed - index * block)
                 if self.layers[0] and filled < block:
                     continue

@@ -28,7 +28,7 @@ class TierConfig:
     ``copies``: ``late`` moves the bytes when a transfer ends, ``eager`` when it is submitted (its end is told late either way).
     ``failure``: what a failed transfer comes to. ``retry``: the worker tries again and says nothing, as this build demands;
     ``report``: ``success=False``, which this build answers with an assertion; ``recover``: told through the connector's own
-    protocol of failed loads. ``fault``: a planted fault, empty for none.
+    protocol of failed loads.
     ``spec``, ``spec_module``: another OffloadingSpec (a user's), empty for ours.
     """
 
@@ -40,7 +40,6 @@ class TierConfig:
     module: str = ""
     copies: Literal["late", "eager"] = "late"
     failure: Literal["retry", "report", "recover"] = "retry"
-    fault: str = ""
     spec: str = ""
     spec_module: str = ""
 

@@ -12,7 +12,7 @@ import inspect
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from fuzzkv.contract.evidence import COPY_IN, COPY_OUT
 from fuzzkv.errors import UsageError
@@ -54,20 +54,13 @@ def own_policy(named: str) -> LivePolicy:
     )
 
 
-def watch_boundary(engine: Any) -> Any:
-    """The boundary's rules as a watcher of a life."""
-    from fuzzkv.live.boundary.watcher import BoundaryWatcher
-
-    return BoundaryWatcher()
-
-
 def _tier(code: EngineCode, source: Path) -> dict[str, str]:
     if code.kind == "KVConnector":
         raise UsageError(
             code="FKV121",
             value=repr(code.named),
             reason="is a KV connector, and lives of a hunt have vLLM's own",
-            cure="'fuzzkv accept --target vllm' checks it alone.",
+            cure="Watch it in your own tests: docs/engine-code.md.",
         )
     file = code.named.rpartition(":")[0].endswith(".py")
     module, folder = (source.stem, str(source.parent)) if file else (code.module, os.getcwd())

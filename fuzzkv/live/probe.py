@@ -21,6 +21,7 @@ from fuzzkv.errors import UsageError, did_you_mean
 from fuzzkv.files import atomic_write
 from fuzzkv.live.control import engine_environment
 from fuzzkv.live.features import ATTEMPTS, Attempt
+from fuzzkv.live.nursery import Nursery
 from fuzzkv.live.oracles import NOISE
 from fuzzkv.replay.engine import require
 from fuzzkv.replay.models import cache_root, digest_of
@@ -56,23 +57,30 @@ def probe(
     """Try the features of these names (empty: all), or take what is kept. ``again``: try anew. ``tell`` hears each as it comes,
     and whether it was kept.
 
-    Raises FKV050, FKV051 (no engine, an untried one), FKV031 (no such name). The whole takes some ten minutes once.
+    Raises FKV050, FKV051 (no engine, an untried one), FKV031 (no such name). The whole takes some minutes once.
     """
     chosen = _chosen(names)
     version = require("cpu")
     kept = (folder or cache_root() / "live") / f"probe-{digest_of([RECIPE, version, repr(ATTEMPTS)])}"
+    run = attempt or Trying()
     results: dict[str, dict[str, Any]] = {}
+    anew: set[str] = set()
     found = []
-    for one in chosen:
-        for needed in dict.fromkeys((one.against, one.name)):
-            file = kept / f"{needed}.json"
-            old = None if again and needed not in results else _read(file)
-            if needed not in results:
-                results[needed] = old or (attempt or _attempt)(_by_name(needed), file)
-            if needed == one.name:
-                ability = judge(one, results[one.name], results[one.against])
-                found.append(ability)
-                tell(ability, old is not None)
+    try:
+        for one in chosen:
+            for needed in dict.fromkeys((one.against, one.name)):
+                if needed in results:
+                    continue
+                file = kept / f"{needed}.json"
+                old = None if again else _read(file)
+                if old is None:
+                    anew.add(needed)
+                results[needed] = old or run(_by_name(needed), file)
+            found.append(judge(one, results[one.name], results[one.against]))
+            tell(found[-1], one.name not in anew)
+    finally:
+        if isinstance(run, Trying):
+            run.close()
     return found
 
 
@@ -101,28 +109,47 @@ def _read(file: Path) -> dict[str, Any] | None:
     return data if isinstance(data, dict) else None
 
 
-def _attempt(attempt: Attempt, file: Path) -> dict[str, Any]:
-    """Run an attempt in its own process; what it found is kept unless it gave no answer."""
-    with tempfile.TemporaryDirectory() as beside:
-        out = Path(beside) / "out.json"
-        try:
-            ended = subprocess.run(
-                [sys.executable, "-m", "fuzzkv.live.attempts", attempt.name, str(out)],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                env=engine_environment(),
-                timeout=PATIENCE,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            return {"unknown": f"no answer in {PATIENCE:g} s"}
-        found = _read(out)
-    if found is None:
-        found = {"error": f"its process ended with exit status {ended.returncode}", "started": True}
-    file.parent.mkdir(parents=True, exist_ok=True)
-    atomic_write(file, json.dumps(found).encode())
-    return found
+class Trying:
+    """Runs attempts, each in a process of its own; what one found is kept unless it gave no answer."""
+
+    def __init__(self) -> None:
+        self._nursery: Nursery | None = None
+
+    def __call__(self, attempt: Attempt, file: Path) -> dict[str, Any]:
+        """Try one feature."""
+        with tempfile.TemporaryDirectory() as beside:
+            out = Path(beside) / "out.json"
+            try:
+                ended = subprocess.run(
+                    [*self._command(), json.dumps([attempt.name, str(out)])],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    env=engine_environment(),
+                    timeout=PATIENCE,
+                    check=False,
+                )
+            except subprocess.TimeoutExpired:
+                return {"unknown": f"no answer in {PATIENCE:g} s"}
+            found = _read(out)
+        if found is None:
+            found = {"error": f"its process ended with exit status {ended.returncode}", "started": True}
+        file.parent.mkdir(parents=True, exist_ok=True)
+        atomic_write(file, json.dumps(found).encode())
+        return found
+
+    def close(self) -> None:
+        """End what was started for the attempts."""
+        if self._nursery is not None:
+            self._nursery.close()
+            self._nursery = None
+
+    def _command(self) -> Sequence[str]:
+        if self._nursery is None:
+            self._nursery = Nursery()
+        if self._nursery.ready():
+            return self._nursery.command("fuzzkv.live.attempts")
+        return (sys.executable, "-m", "fuzzkv.live.attempts")
 
 
 def judge(attempt: Attempt, found: dict[str, Any], plain: dict[str, Any]) -> Ability:

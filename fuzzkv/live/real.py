@@ -15,7 +15,7 @@ from fuzzkv.replay.engine import require
 
 CONTENT: Final = "fuzzkv.live.oracles:watch_content"
 """What looks on inside a life: the bytes of every page that a request may read."""
-BOUNDARY: Final = "fuzzkv.live.own:watch_boundary"
+BOUNDARY: Final = "fuzzkv.live.boundary.watcher:watch"
 """The same where a user's own code plugs in: vLLM's rules for it."""
 UNREADABLE: Final = "FKV110"
 """Pages of some number formats can't be read as numbers; their lives go unwatched, and tokens still tell."""

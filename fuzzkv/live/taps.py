@@ -38,10 +38,11 @@ class Taps:
             (pool, "_insert_block_hash", self._publish),
             (cache, "allocate_slots", self._allocate_slots),
             (cache, "free", self._free),
-            (cache.coordinator, "remove_skipped_blocks", self._remove_skipped),
             (scheduler, "schedule", self._schedule),
             (scheduler, "_preempt_request", self._preempt),
         ]
+        if any(type(m).__name__ != "FullAttentionManager" for m in cache.coordinator.single_type_managers):
+            self._plan.append((cache.coordinator, "remove_skipped_blocks", self._remove_skipped))
         if offload is not None:
             self._plan += [
                 (offload, "prepare_store", self._prepare_store),
@@ -134,10 +135,8 @@ class Taps:
         def allocate_slots(request: Any, *args: Any, **kwargs: Any) -> Any:
             j = self.journal
             j.request = self._numbers(request.request_id)
-            try:
-                blocks = inner(request, *args, **kwargs)
-            finally:
-                j.request = -1
+            blocks = inner(request, *args, **kwargs)
+            j.request = -1
             if blocks is None:
                 j.counters["refused"] += 1
             return blocks

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fuzzkv.live.control import Control
 from fuzzkv.live.driver import Driver
-from fuzzkv.live.oracles import ContentWatcher, watch_content
+from fuzzkv.live.oracles import ContentWatcher, token_violations, watch_content
 from fuzzkv.live.schedule import Event, LiveSchedule
 
 pytestmark = pytest.mark.engine
@@ -160,3 +162,20 @@ def test_what_the_host_keeps_is_compared(live: Any, content: ContentWatcher) -> 
     finally:
         del worker._copy
     assert ("I4", "miscopied", 0) in wrong
+
+
+def test_tokens_are_those_of_an_isolated_control(live: Any, content: ContentWatcher, tmp_path: Path) -> None:
+    """Silent on a busy engine; a wiped page changes tokens, and the comparison says whose fault it is."""
+
+    def wipe(engine: Any) -> None:
+        for layer in range(len(engine.layers)):
+            engine.layer_page(layer, engine.blocks_of(0)[2]).zero_()
+
+    clean = [Driver(live, [content]).run(schedule) for schedule in (TWO, REUSE)]
+    spoiled = Driver(live, [Planted(content, 6, wipe)]).run(TWO)
+    with Control(folder=tmp_path) as control:
+        for history in clean:
+            compared = token_violations(history, control.for_history(history))
+            assert (compared.violations, compared.ties) == ((), 0) and compared.tokens > 0
+        (violation,) = token_violations(spoiled, control.for_history(spoiled)).violations
+    assert (violation.invariant, violation.what, violation.request) == ("I3", "token", 0)

@@ -20,7 +20,7 @@ from fuzzkv.live.oracles import Answer
 class Fake:
     """Generates the prompt's sum, counting upwards."""
 
-    def __init__(self, config: EngineConfig) -> None:
+    def __init__(self, config: EngineConfig, command: Sequence[str]) -> None:
         self.config, self.asked, self.closed = config, 0, False
 
     def ask(self, questions: Sequence[Question]) -> list[Answer]:
@@ -93,24 +93,20 @@ def test_without_a_folder_answers_are_computed_all_the_same(kept: Path) -> None:
         assert control.answers([Question((1, 2), 1)])[0].tokens == (3,)
 
 
-def process(monkeypatch: pytest.MonkeyPatch, text: str) -> Any:
+def process(text: str) -> Any:
     """A control whose process runs ``text``."""
-    popen = module.subprocess.Popen
-    monkeypatch.setattr(
-        module.subprocess, "Popen", lambda args, **more: popen([sys.executable, "-c", text], **more)
-    )
-    return module._Worker(EngineConfig())
+    return module._Worker(EngineConfig(), (sys.executable, "-c", text))
 
 
-def test_a_process_that_dies_is_an_error_with_its_last_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    worker = process(monkeypatch, "import sys; sys.stdin.readline(); sys.exit('out of memory')")
+def test_a_process_that_dies_is_an_error_with_its_last_words() -> None:
+    worker = process("import sys; sys.stdin.readline(); sys.exit('out of memory')")
     with pytest.raises(EnvironmentFailure, match=r"FKV052.*out of memory"):
         worker.ask([Question((1,), 1)])
     worker.close()
 
 
-def test_a_process_that_reports_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    worker = process(monkeypatch, """print('{"error": "ValueError: no"}')""")
+def test_a_process_that_reports_an_error() -> None:
+    worker = process("""print('{"error": "ValueError: no"}')""")
     with pytest.raises(EnvironmentFailure, match=r"FKV052.*(ValueError: no|exit status 0)"):
         worker.ask([Question((1,), 1)])
     worker.close()
@@ -118,7 +114,7 @@ def test_a_process_that_reports_an_error(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_process_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PATIENCE", 0.05)
-    worker = process(monkeypatch, "import time; time.sleep(60)")
+    worker = process("import time; time.sleep(60)")
     with pytest.raises(EnvironmentFailure, match="FKV053"):
         worker.ask([Question((1,), 1)])
     assert worker.process.returncode is not None

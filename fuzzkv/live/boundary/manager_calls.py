@@ -154,6 +154,15 @@ class ManagerUser:
                 self.mover.store(job.number, job.keys, output.store_spec)
         return output
 
+    def sweep(self, request: Request, keys: Sequence[bytes]) -> list[Answer]:
+        """Look blocks up as vLLM does for a prefix: up to the first miss, and past what isn't readable yet."""
+        answers: list[Answer] = []
+        for k in keys:
+            answers.append(self._lookup(k, request))
+            if answers[-1][1] == "MISS":
+                break
+        return answers
+
     def _lookup(self, k: bytes, request: Request) -> Answer:
         self.tell(f"lookup({named(k)}, {request.context.req_id})")
         answer = self.manager.lookup(k, request.context).name
@@ -175,13 +184,9 @@ class ManagerUser:
     def _load(self, request: Request | None) -> list[Answer]:
         if request is None or request.jobs:
             return []  # vLLM delays a request that still has transfers
-        answers, hits = [], []
-        for k in request.keys:
-            answers.append(self._lookup(k, request))
-            if answers[-1][1] != "HIT":
-                break
-            hits.append(k)
-        if hits and answers[-1][1] in ("HIT", "MISS"):
+        answers = self.sweep(request, request.keys)
+        hits = [k for k, (_, said) in zip(request.keys, answers, strict=False) if said == "HIT"]
+        if hits and not waits(answers):
             self.tell(f"prepare_load({named(hits)}, {request.context.req_id})")
             spec = self.manager.prepare_load(list(hits), request.context)
             job = self._begin(False, hits, request)
@@ -240,6 +245,11 @@ class ManagerUser:
                 request.offered = 0
 
 
+def waits(answers: Sequence[Answer]) -> bool:
+    """Whether vLLM would ask again in the next step."""
+    return any(said in ("RETRY", "HIT_PENDING") for _, said in answers)
+
+
 def exercise_manager(
     factory: Callable[[int], Any],
     seed: int,
@@ -248,23 +258,25 @@ def exercise_manager(
     parts: Parts = PLAIN,
     mover: Callable[[Any, Report], Mover] | None = None,
     offers: int = 1,
+    sole: bool = True,
 ) -> Exercised:
     """Exercise the managers that ``factory(frames)`` makes, ``examples`` sequences of calls, the same for a seed.
 
     ``mover`` makes the one who carries transfers out, from the manager's place in its spec and the report; ``offers``:
-    how often a block is offered before it is stored (vLLM's ``store_threshold``).
+    how often a block is offered before it is stored (vLLM's ``store_threshold``); not ``sole``: managers of several tiers,
+    which keep and move blocks by themselves.
     """
     whole = Exercised()
     for i, frames in enumerate(FRAMES):
 
         def world(calls: Sequence[Call], report: Report, frames: int = frames) -> None:
             manager = factory(frames)
-            watch = watch_manager(manager, report)
+            watch = watch_manager(manager, report, sole=sole)
             moving = None if mover is None else mover(manager, report)
             user = ManagerUser(manager, parts, report.told, moving)
             answers = [user.do(call) for call in calls]
             resets = [j for j, call in enumerate(calls) if KINDS[call[0]] == RESET]
-            if resets and moving is None:
+            if resets and moving is None and sole:
                 _compare_reset(factory, frames, parts, calls, answers, resets[-1], report, whole)
             _end(user, watch, frames, offers)
 
@@ -279,15 +291,18 @@ def _end(user: ManagerUser, watch: ManagerWatch, frames: int, offers: int) -> No
     if user.mover is not None:
         user.mover.settled()
     check, manager = watch.report.check, user.manager
-    request = user.arrive(0, [key(100 + i) for i in range(frames)])
-    asked = [*watch.held, *watch.failed, *request.keys]
-    waiting = [k for k in asked if user._lookup(k, request)[1] in ("RETRY", "HIT_PENDING")]
+    for first in range(3):
+        request = user.arrive(0, [key(first + i) for i in range(LENGTH)])
+        steps = 0
+        while waits(user.sweep(request, request.keys)) and steps < ENOUGH:
+            user.step()
+            steps += 1
+        check("manager-answer", steps < ENOUGH, "{} get no answer in {} steps", request.keys, ENOUGH)
+        user.quiet()
     for _ in range(ENOUGH):
-        if not waiting and not manager.has_pending_work():
-            break
-        user.step()
-        waiting = [k for k in waiting if user._lookup(k, request)[1] in ("RETRY", "HIT_PENDING")]
-    check("manager-answer", not waiting, "{} get no answer in {} steps", waiting, ENOUGH)
+        if manager.has_pending_work():
+            user.step()
+    request = user.arrive(0, [key(100 + i) for i in range(frames)])
     check("manager-idle", not manager.has_pending_work(), "work is pending after {} idle steps", ENOUGH)
     stored = 0
     for _ in range(max(1, offers)):

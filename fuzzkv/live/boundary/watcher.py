@@ -80,3 +80,8 @@ def _sides(engine: Any) -> list[Any]:
     from vllm.distributed.kv_transfer import get_kv_transfer_group
 
     return [scheduler, get_kv_transfer_group()]
+
+
+def watch(engine: Any) -> BoundaryWatcher:
+    """A watcher for a life in a process of its own (``fuzzkv.live.boundary.watcher:watch``)."""
+    return BoundaryWatcher()

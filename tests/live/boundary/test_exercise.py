@@ -41,7 +41,7 @@ def test_a_broken_policy_is_found(rule: str) -> None:
 
 @pytest.mark.parametrize("rule", MANAGERS)
 def test_a_broken_manager_is_found(rule: str) -> None:
-    found = exercise_manager(MANAGERS[rule], seed=1, examples=150)
+    found = exercise_manager(MANAGERS[rule], seed=1, examples=400)
     assert rule.split()[0] in found.broken, found.broken.keys()
     broken = found.broken[rule.split()[0]]
     assert len(broken.calls) <= 120, broken.calls

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,11 +18,18 @@ MODULE = importlib.util.find_spec("vllm")
 ROOT = Path(MODULE.submodule_search_locations[0]) if MODULE and MODULE.submodule_search_locations else None
 
 
+@cache
+def parsed(module: str) -> tuple[str, ast.Module]:
+    """A file of the engine and its tree."""
+    assert ROOT is not None
+    source = (ROOT / module).read_text(encoding="utf-8")
+    return source, ast.parse(source)
+
+
 def text_of(rule: Rule) -> str:
     """The source of the rule's symbol, comments included, as one line."""
-    assert ROOT is not None
-    source = (ROOT / rule.module).read_text(encoding="utf-8")
-    node: ast.AST = ast.parse(source)
+    source, tree = parsed(rule.module)
+    node: ast.AST = tree
     for name in rule.symbol.split(".") if rule.symbol else ():
         found = [n for n in ast.iter_child_nodes(node) if getattr(n, "name", "") == name]
         assert found, f"{rule.id}: {rule.module} has no {rule.symbol}"
