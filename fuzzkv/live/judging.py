@@ -19,7 +19,6 @@ from fuzzkv.live.policies import LivePolicy, compose
 from fuzzkv.live.probe import NEAR
 from fuzzkv.live.schedule import BLOCK, OUTPUTS, PROMPTS, LiveSchedule, prompt
 
-
 NEARLY: Final = ("garbled", "context")
 """Words of the content oracle for values that are near the right ones or nobody's."""
 
