@@ -74,7 +74,7 @@ class Entrant:
     @property
     def told(self) -> str:
         """Its reason with how often it failed."""
-        often = f"fails alone under {self.failing} of {self.schedules} schedules: " if self.failing else ""
+        often = f"under {self.failing} of {self.schedules} it fails: " if self.failing else ""
         return often + self.reason
 
     def as_json(self) -> dict[str, Any]:

@@ -33,7 +33,6 @@ from fuzzkv.live.strategy import CHUNKS, POOLS, WEIGHTS
 
 OF_TRANSFERS: Final = (HOLD, COMPLETE, FAIL, SHORT)
 """Events that mean something only where a host tier is."""
-FAULTS: Final = (FAIL, SHORT)
 USUAL: Final = (8, 40)
 """Least and most events of a schedule."""
 KEPT: Final = 200
@@ -53,10 +52,9 @@ MOODS: Final[tuple[tuple[str, ...], ...]] = (
 
 @dataclass(frozen=True)
 class Form:
-    """What matters to a set of policies: transfers of a host tier, whether they may fail, adapters, pools, chunks."""
+    """What matters to a set of policies: transfers of a host tier, adapters, pools, chunks."""
 
     tier: bool = True
-    faults: bool = True
     adapters: int = 0
     pools: tuple[int, ...] = POOLS
     chunks: tuple[int, ...] = CHUNKS
@@ -64,7 +62,7 @@ class Form:
     @property
     def ops(self) -> tuple[str, ...]:
         """The events that are drawn."""
-        left_out = (() if self.faults else FAULTS) if self.tier else OF_TRANSFERS
+        left_out = () if self.tier else OF_TRANSFERS
         return tuple(op for op in WEIGHTS if op not in left_out)
 
 
