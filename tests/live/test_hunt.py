@@ -4,10 +4,12 @@ case, and is silent on the repaired twin.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -251,9 +253,15 @@ def test_an_interrupt_keeps_what_was_found(tmp_path: Path) -> None:
     assert heard[-1].outcome == "interrupted"  # type: ignore[attr-defined]
 
 
-def test_time_ends_it(tmp_path: Path) -> None:
-    result, _ = hunt(tmp_path, toy(), max_examples=None, max_time=0.2)
-    assert result.outcome in ("clean", "vacuous") and result.report["rows"]
+def test_time_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = itertools.count()
+    clock = SimpleNamespace(monotonic=lambda: next(ticks) / 100)
+    for module in ("hunt", "searching", "accepting"):
+        monkeypatch.setattr(f"fuzzkv.live.{module}.time", clock)
+    result, _ = hunt(tmp_path, toy(), max_examples=None, max_time=5.0, alone=1000)
+    assert result.outcome == "clean" and next(ticks) < 600
+    assert [row["schedules"] > 0 for row in result.report["rows"]] == [True] * 4
+    assert all(row["schedules"] < 200 for row in result.report["alone"])
 
 
 def test_few_engines_are_open_at_once(tmp_path: Path) -> None:
