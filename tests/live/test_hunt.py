@@ -260,7 +260,7 @@ def test_time_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"fuzzkv.live.{module}.time", clock)
     result, _ = hunt(tmp_path, toy(), max_examples=None, max_time=5.0, alone=1000)
     assert result.outcome == "clean" and next(ticks) < 600
-    assert [row["schedules"] > 0 for row in result.report["rows"]] == [True] * 4
+    assert [len(row["policies"]) for row in result.report["rows"]] == [3], "so little time is one set of all"
     assert all(row["schedules"] < 200 for row in result.report["alone"])
 
 
