@@ -15,6 +15,7 @@ MODELS: Final = ("tiny", "hybrid", "window")
 POLICIES: Final = ("lru", "arc")
 FAILURES: Final = ("retry", "report", "recover")
 COPIES: Final = ("late", "eager")
+ORDERS: Final = ("stores-first", "submitted")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +27,8 @@ class TierConfig:
     stored (below 2: always). ``prompt_only``: blocks made by decoding are not stored.
 
     ``copies``: ``late`` moves the bytes when a transfer ends, ``eager`` when it is submitted (its end is told late either way).
+    ``order``: of transfers that end together, ``stores-first`` stores before loads (as vLLM's own worker waits for them and tells of
+    them; its two directions don't wait for each other), ``submitted`` as they were submitted.
     ``failure``: what a failed transfer comes to. ``retry``: the worker tries again and says nothing, as this build demands;
     ``report``: ``success=False``, which this build answers with an assertion; ``recover``: told through the connector's own
     protocol of failed loads.
@@ -39,6 +42,7 @@ class TierConfig:
     prompt_only: bool = True
     module: str = ""
     copies: Literal["late", "eager"] = "late"
+    order: Literal["stores-first", "submitted"] = "stores-first"
     failure: Literal["retry", "report", "recover"] = "retry"
     spec: str = ""
     spec_module: str = ""
@@ -48,6 +52,7 @@ class TierConfig:
         _within("blocks_per_chunk", self.blocks_per_chunk, 1, 16)
         _within("store_threshold", self.store_threshold, 0, 1000)
         _among("copies", self.copies, COPIES)
+        _among("order", self.order, ORDERS)
         _among("failure", self.failure, FAILURES)
         if not self.module and not self.spec:
             _among("policy", self.policy, POLICIES)

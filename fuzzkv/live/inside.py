@@ -8,6 +8,7 @@ The engine core is driven directly: no tokenizer, no front end, request ids that
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -48,6 +49,8 @@ class LiveEngine:
 
     def __init__(self, config: EngineConfig) -> None:
         self.version = require(config.device)
+        for name, value in environment().items():
+            os.environ.setdefault(name, value)  # what a process of its own has had from its start
         import torch
         from vllm import SamplingParams
         from vllm.platforms import current_platform

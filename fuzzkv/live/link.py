@@ -34,12 +34,19 @@ Tell = Callable[[str, Transfer], None]
 
 class Link:
     """``eager``: bytes move at submission, and only the news of it is late. ``retry``: which failed attempts are made again with
-    nobody told (``all``, ``stores`` or ``none``). ``tell`` hears everything."""
+    nobody told (``all``, ``stores`` or ``none``). ``stores_first``: of transfers that end together (waited for, or at a poll)
+    stores end before loads; otherwise they end as they were submitted. Either keeps the order within a direction, as vLLM's own
+    worker does; nothing orders one direction with the other. ``tell`` hears everything."""
 
     def __init__(
-        self, *, eager: bool = False, retry: Retry = "all", tell: Tell = lambda what, transfer: None
+        self,
+        *,
+        eager: bool = False,
+        retry: Retry = "all",
+        stores_first: bool = False,
+        tell: Tell = lambda what, transfer: None,
     ) -> None:
-        self.eager, self.retry, self.tell = eager, retry, tell
+        self.eager, self.retry, self.stores_first, self.tell = eager, retry, stores_first, tell
         self.held = False
         self.obeys_wait = True
         self._open: list[Transfer] = []
@@ -79,7 +86,7 @@ class Link:
         """End the named transfers well, in the order of submission; those that aren't pending are skipped. The jobs it ended."""
         if not self.obeys_wait:
             return []
-        named = [t for t in self._open if t.job in jobs]
+        named = [t for t in self._ordered() if t.job in jobs]
         for transfer in named:
             self._end(transfer, "done")
         return [t.job for t in named]
@@ -87,7 +94,7 @@ class Link:
     def poll(self) -> list[Transfer]:
         """Transfers that ended and were not told before."""
         if not self.held:
-            for transfer in list(self._open):
+            for transfer in self._ordered():
                 self._end(transfer, "done")
         told, self._ended = self._ended, []
         for transfer in told:
@@ -97,6 +104,9 @@ class Link:
     def forget(self) -> None:
         """Drop everything, as if nothing had ever been submitted, and stop holding."""
         self._open, self._ended, self.held = [], [], False
+
+    def _ordered(self) -> list[Transfer]:
+        return sorted(self._open, key=lambda t: not t.store) if self.stores_first else list(self._open)
 
     def _end(self, transfer: Transfer, ending: Ending) -> None:
         if ending == "done":

@@ -65,6 +65,7 @@ def _transfer_settings(tier: TierConfig) -> Any:
         "offload_prompt_only": tier.prompt_only,
         "fuzzkv_frames": tier.frames,
         "fuzzkv_copies": tier.copies,
+        "fuzzkv_order": tier.order,
         "fuzzkv_failure": tier.failure,
     }
     if tier.module:

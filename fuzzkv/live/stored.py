@@ -36,10 +36,12 @@ class StoredPages:
         self._read = len(entries)
         # A host page that another store is filling by now says nothing.
         taken = {h for job, pages in self._jobs.items() if job not in ended for _, h, _ in pages}
+        # Nor does one that was filled twice since: after a reset of the tier, late stores end in pages that are given out anew.
+        last = {h: job for job in ended for _, h, _ in self._jobs.get(job, ())}
         found = []
         for job in ended:
             for device, page, known in self._jobs.pop(job, ()):
-                if known is None or known.identity[1] < 0 or page in taken:
+                if known is None or known.identity[1] < 0 or page in taken or last[page] != job:
                     continue
                 self.checked += 1
                 layer = self._wrong(known, page, host)

@@ -139,15 +139,20 @@ class HostSpec(CPUOffloadingSpec):
         """The one worker of this spec."""
         if self._host is None:
             failure = str(self.extra_config.get("fuzzkv_failure", "retry"))
-            link = Link(eager=self.extra_config.get("fuzzkv_copies") == "eager", retry=RETRIES[failure])
+            link = Link(
+                eager=self.extra_config.get("fuzzkv_copies") == "eager",
+                retry=RETRIES[failure],
+                stores_first=self.extra_config.get("fuzzkv_order") == "stores-first",
+            )
             recover = failure == "recover"
             self._host = HostWorker(kv_caches, self.num_chunks, self.blocks_per_chunk, link, recover=recover)
         return self._host
 
 
 class RecoveringConnector(OffloadingConnector):
-    """The native connector, which also tells of failed loads by the connector protocol (blocks with load errors), so that vLLM
-    computes them anew. A failed store is still tried again: the native scheduler has no word for it."""
+    """The native connector, which also tells of failed loads by the connector protocol (blocks with load errors): vLLM then doesn't
+    read those blocks and looks the request's prefix up again. A failed store is still tried again: the native scheduler has
+    no word for it."""
 
     def get_block_ids_with_load_errors(self) -> set[int]:
         """Blocks whose load failed since the last call."""

@@ -46,6 +46,7 @@ def test_what_a_life_cannot_be(field: str, value: object, code: str) -> None:
         ({"policy": "mru"}, "FKV031"),
         ({"frames": 0}, "FKV030"),
         ({"copies": "never"}, "FKV031"),
+        ({"order": "any"}, "FKV031"),
         ({"failure": "lie"}, "FKV031"),
         ({"spec": "Mine"}, "FKV030"),
     ],

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fuzzkv.live.config import EngineConfig
+from fuzzkv.live.config import EngineConfig, TierConfig
 from fuzzkv.live.history import LiveHistory, LiveViolation
 from fuzzkv.live.schedule import LiveSchedule, prompt, size
 from fuzzkv.live.strategy import decode
@@ -117,6 +117,43 @@ def test_a_waited_for_store_ends_before_its_block_is_used_again(driver: Any) -> 
     assert taken < log.index(("store-", 0)) < next_step and not history.failed
 
 
+LOADING_AT_A_RESET = LiveSchedule(
+    pool=10,
+    events=(
+        ("arrive", 4, 16, 2),
+        ("step", 8, 0, 0),
+        ("reset", 0, 0, 0),
+        ("hold", 1, 0, 0),
+        ("arrive", 4, 17, 6),  # loads
+        ("arrive", 5, 20, 30),
+        ("step", 3, 0, 0),
+        ("reset", 1, 0, 0),  # the host's chunks are given out anew
+        ("abort", 1, 0, 0),
+        ("arrive", 6, 5, 4),  # takes a block of the aborted one, whose store can't wait then
+        ("step", 8, 0, 0),
+    ),
+)
+"""vLLM 0.32 begins that store, into chunks that the late load still reads, before it waits for the load."""
+
+
+@pytest.mark.parametrize("stores_first", [True, False])
+def test_a_reset_of_the_tier_while_a_load_is_in_flight(driver: Any, stores_first: bool) -> None:
+    from fuzzkv.live.oracles import watch_content
+
+    alone = driver.run(LiveSchedule(events=(("arrive", 4, 17, 6),)))
+    before, driver.engine.link.stores_first = driver.engine.link.stores_first, stores_first
+    driver.watchers.append(watch_content(driver.engine))
+    history = driver.run(LOADING_AT_A_RESET)
+    driver.watchers.clear()
+    driver.engine.link.stores_first = before
+    assert (history.tokens[1] != alone.tokens[0]) == stores_first
+    assert (
+        (("I2", "foreign") in {(v.invariant, v.what) for v in history.violations})
+        == stores_first
+        == history.failed
+    )
+
+
 def test_pool_pressure_preempts(driver: Any) -> None:
     events = tuple(("arrive", a, 8, 40) for a in (2, 4, 5, 6))
     history = driver.run(LiveSchedule(pool=11, events=events))
@@ -214,3 +251,41 @@ def test_a_configuration_that_the_engine_refuses_is_told(tmp_path: Any) -> None:
 
     with pytest.raises(EnvironmentFailure, match="dtype"):
         ProcessLife(EngineConfig(kv_dtype="fp9"), folder=tmp_path)
+
+
+LOAD_FAILS = LiveSchedule(
+    events=(
+        ("arrive", 4, 16, 2),
+        ("step", 8, 0, 0),
+        ("reset", 0, 0, 0),
+        ("hold", 1, 0, 0),
+        ("arrive", 4, 17, 6),
+        ("step", 2, 0, 0),
+        ("fail", 0, 0, 0),
+    )
+)
+
+
+@pytest.mark.slow
+def test_failed_loads_that_are_told_by_the_connectors_protocol_are_looked_up_anew(tmp_path: Any) -> None:
+    from fuzzkv.live.process import ProcessLife
+
+    tier = TierConfig(failure="recover")
+    with ProcessLife(EngineConfig(prefix_cache=True, chunked=True, tier=tier), folder=tmp_path) as life:
+        history = life.run(LOAD_FAILS)
+        alone = life.run(LiveSchedule(events=(("arrive", 4, 17, 6),)))
+    seen = names(history, "load+", "load!", "load-", "load=")
+    assert seen == ["load+", "load!", "load=", "load+", "load-", "load="] and not history.failed
+    assert history.tokens[1] == alone.tokens[0]
+
+
+@pytest.mark.slow
+def test_failed_loads_that_are_reported_end_this_build_and_the_next_run_is_sound(tmp_path: Any) -> None:
+    from fuzzkv.live.process import ProcessLife
+
+    tier = TierConfig(failure="report")
+    with ProcessLife(EngineConfig(prefix_cache=True, chunked=True, tier=tier), folder=tmp_path) as life:
+        history = life.run(LOAD_FAILS)
+        assert [(v.invariant, v.what) for v in history.violations] == [("I13", "died")]
+        assert "AssertionError" in history.violations[0].text and "get_finished" in history.violations[0].text
+        assert not life.run(LiveSchedule(events=(("arrive", 4, 17, 6),))).failed

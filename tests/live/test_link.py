@@ -93,6 +93,16 @@ def test_wait_ends_those_named_and_no_others() -> None:
     assert wire.poll() == [(0, "done"), (2, "done")]
 
 
+def test_stores_end_before_loads_and_each_direction_keeps_its_order() -> None:
+    wire = Wire(stores_first=True)
+    wire.link.hold(True)
+    for job, store in enumerate((False, True, False, True)):
+        wire.submit(job, store=store)
+    assert wire.link.wait({0, 1}) == [1, 0]
+    wire.link.hold(False)
+    assert [job for job, _ in wire.poll()] == [1, 0, 3, 2]
+
+
 def test_a_link_that_disobeys_wait_moves_nothing() -> None:
     wire = Wire()
     wire.link.hold(True)

@@ -36,7 +36,7 @@ for line in sys.stdin:
 """
 
 
-def life(tmp_path: Path, mode: str, seconds: float = 20.0) -> ProcessLife:
+def life(tmp_path: Path, mode: str, seconds: float = 20.0, memory: int = 100) -> ProcessLife:
     toy = tmp_path / "toy.py"
     toy.write_text(TOY, encoding="utf-8")
     return ProcessLife(
@@ -44,6 +44,7 @@ def life(tmp_path: Path, mode: str, seconds: float = 20.0) -> ProcessLife:
         watchers=[mode],
         folder=tmp_path,
         run_seconds=seconds,
+        memory=memory,
         command=(sys.executable, str(toy)),
     )
 
@@ -78,6 +79,11 @@ def test_a_life_that_is_over_starts_anew(tmp_path: Path) -> None:
     with life(tmp_path, "over") as toy:
         first, second = toy.run(LiveSchedule()).steps, toy.run(LiveSchedule()).steps
         assert first != second and toy.starts == 2
+
+
+def test_a_life_that_has_taken_much_memory_starts_anew(tmp_path: Path) -> None:
+    with life(tmp_path, "well", memory=6) as toy:
+        assert toy.run(LiveSchedule()).steps != toy.run(LiveSchedule()).steps and toy.starts == 2
 
 
 def test_an_engine_that_refuses_is_an_error_with_its_reason(tmp_path: Path) -> None:

