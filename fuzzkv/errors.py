@@ -83,6 +83,7 @@ CODES: Final[dict[str, str]] = {
     "FKV100": "live policies that want different values of one setting of the engine",
     "FKV101": "a case of another target than the one that it is read for",
     "FKV102": "a live policy that fails alone under some schedules",
+    "FKV103": "a live policy that this build of the engine lacks, or in which it does nothing",
     # the live engine as a target
     "FKV110": "KV pages whose layout this build does not show, so that they can't be read",
     # code that plugs into the engine

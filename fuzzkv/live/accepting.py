@@ -6,7 +6,6 @@ isn't looked into again.
 
 from __future__ import annotations
 
-import re
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -15,9 +14,9 @@ from typing import Any, Final, Literal
 
 from fuzzkv.errors import EnvironmentFailure
 from fuzzkv.live.arms import Arm, Arms, Verdict
-from fuzzkv.live.history import LiveViolation
-from fuzzkv.live.policies import LivePolicy, compose
-from fuzzkv.live.portfolio import Form, Portfolio
+from fuzzkv.live.history import Trace, trace
+from fuzzkv.live.policies import LivePolicy
+from fuzzkv.live.portfolio import Portfolio, form_of
 from fuzzkv.live.schedule import LiveSchedule
 from fuzzkv.live.shrinking import LiveShrinker
 
@@ -26,7 +25,6 @@ ENOUGH: Final = 8
 Standing = Literal["passes", "sometimes", "fails", "unsupported", "idle", "control-fails"]
 OFTEN: Final = 4
 """A policy that fails alone under a fourth of its schedules, or more, is left out."""
-Trace = tuple[str, str, str]
 
 Sound = Callable[[Sequence[LivePolicy]], str]
 """Why a policy is no use by itself, whatever the schedule; nothing if it is."""
@@ -76,7 +74,7 @@ class Entrant:
     @property
     def told(self) -> str:
         """Its reason with how often it failed."""
-        often = f"fails alone under {self.failing} of {self.schedules} schedules: " if self.failing else ""
+        often = f"under {self.failing} of {self.schedules} it fails: " if self.failing else ""
         return often + self.reason
 
     def as_json(self) -> dict[str, Any]:
@@ -93,12 +91,6 @@ class Entrant:
         if self.witness is not None:
             told["witness"] = self.witness.as_json()
         return told
-
-
-def form_of(policies: Sequence[LivePolicy]) -> Form:
-    """Which events matter to a set."""
-    config = compose(policies)
-    return Form(tier=config.tier is not None, adapters=config.adapters)
 
 
 def note_acts(seen: Counter[str], arm: Arm) -> None:
@@ -128,7 +120,7 @@ def accept(
             entrant.standing, entrant.reason = "fails", reason
             return entrant
     except EnvironmentFailure as error:
-        entrant.standing, entrant.reason = "unsupported", error.reason
+        entrant.standing, entrant.reason = "unsupported", " ".join(error.reason.split())[:300]
         return entrant
     portfolio = Portfolio(form_of(policies), f"{seed} alone {entrant.name}")
     acted = False
@@ -159,11 +151,6 @@ def accept(
     elif not acted:
         entrant.standing, entrant.reason = "idle", "no counter shows that it acted"
     return entrant
-
-
-def trace(violation: LiveViolation) -> Trace:
-    """What tells violations of one cause from others: invariant, word, and the text without its numbers."""
-    return violation.invariant, violation.what, re.sub(r"\d+", "#", violation.text)[:80]
 
 
 def _shrink(entrant: Entrant, arms: Arms, tries: int) -> None:

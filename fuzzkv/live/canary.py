@@ -39,6 +39,8 @@ class Canary:
         self._known: dict[int, Known] = {}
         self._numbers: dict[int, list[int]] = {}
         self._moved: set[int] = set()
+        self.unseen: set[int] = set()
+        """Pages that changed since the look before the last one and that nobody held at the last."""
         self.checked = 0
 
     def known(self, page: int) -> Known | None:
@@ -48,7 +50,7 @@ class Canary:
     def forget(self) -> None:
         """Begin anew: no page was ever looked at (after a reset of the engine)."""
         self._images, self._known, self._numbers, self.checked = [], {}, {}, 0
-        self._moved = set()
+        self._moved, self.unseen = set(), set()
         self.reader.forget()
 
     def read(self, page: Bytes, adapter: int = 0) -> list[Slot]:
@@ -82,8 +84,8 @@ class Canary:
         for _, page, _, _, known in todo:
             self._known[page] = known
         moved = np.flatnonzero(changed)
-        self._moved.update(int(page) for page in moved)
-        self._moved.difference_update(page for _, page, _, _, _ in todo)
+        self.unseen = {int(page) for page in moved} - {page for _, page, _, _, _ in todo}
+        self._moved = (self._moved | self.unseen) - {page for _, page, _, _, _ in todo}
         for image, layer in zip(self._images, pages, strict=True):
             image[moved] = layer[moved]
         return findings

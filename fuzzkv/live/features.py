@@ -1,4 +1,7 @@
-"""What is tried of an engine: a catalogue of its features, each with what shows that it was exercised. Standard library only."""
+"""What is tried of an engine: a catalogue of its features, each with what shows that it was exercised. Standard library only.
+
+A feature that is a live policy has the policy's name without its ``vllm:``.
+"""
 
 from __future__ import annotations
 
@@ -122,9 +125,9 @@ ATTEMPTS: Final[tuple[Attempt, ...]] = (
     ),
     Attempt("offload-lru", "host tier under LRU", _tier(eviction_policy="lru"), proof="loads", twice=True),
     Attempt("offload-arc", "host tier under ARC", _tier(eviction_policy="arc"), proof="loads", twice=True),
-    Attempt("offload-chunks", "chunks of two blocks", _tier(blocks_per_chunk=2), proof="loads", twice=True),
+    Attempt("offload-chunk2", "chunks of two blocks", _tier(blocks_per_chunk=2), proof="loads", twice=True),
     Attempt(
-        "offload-threshold",
+        "store-threshold",
         "store_threshold=2: stored when offered twice",
         _tier(store_threshold=2),
         proof="loads",
@@ -141,7 +144,7 @@ ATTEMPTS: Final[tuple[Attempt, ...]] = (
         "plain-window", "the windowed model alone, one at a time", model="window", against="plain-window"
     ),
     Attempt(
-        "window",
+        "window-only",
         "a sliding window of two blocks in every layer, with prefix cache",
         {"enable_prefix_caching": True, "max_num_seqs": 8},
         model="window",
@@ -150,7 +153,7 @@ ATTEMPTS: Final[tuple[Attempt, ...]] = (
     ),
     Attempt("plain-hybrid", "the hybrid model alone, one at a time", model="hybrid", against="plain-hybrid"),
     Attempt(
-        "hybrid",
+        "sliding-window",
         "full and windowed layers in turn: several KV cache groups, with prefix cache",
         {"enable_prefix_caching": True, "max_num_seqs": 8, "disable_hybrid_kv_cache_manager": False},
         model="hybrid",
@@ -158,7 +161,7 @@ ATTEMPTS: Final[tuple[Attempt, ...]] = (
         proof="second_group",
     ),
     Attempt(
-        "hybrid-offload",
+        "sliding-window-offload",
         "the hybrid model over the host tier",
         {**_tier(), "disable_hybrid_kv_cache_manager": False},
         model="hybrid",
@@ -175,7 +178,7 @@ ATTEMPTS: Final[tuple[Attempt, ...]] = (
         proof="adapted",
     ),
     Attempt(
-        "speculative-ngram",
+        "ngram",
         "n-gram drafts of three tokens",
         {
             "speculative_config": {

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from fuzzkv.corpus import save_case, write_index
 from fuzzkv.errors import FuzzkvError
@@ -14,8 +14,13 @@ from fuzzkv.events import CaseFiled, ConflictFound, Event, Listener, PhaseStarte
 from fuzzkv.live.arms import Arm, Arms, LiveKind, Verdict
 from fuzzkv.live.cases import make_live_case
 from fuzzkv.live.config import EngineConfig
+from fuzzkv.live.history import trace
+from fuzzkv.live.portfolio import Portfolio, form_of
 from fuzzkv.live.schedule import LiveSchedule
 from fuzzkv.live.shrinking import TRIES, LiveShrinker
+
+NEAR: Final = 40
+"""Small changes of a schedule under which each subset has to pass."""
 
 
 @dataclass
@@ -42,8 +47,12 @@ class LiveFiling:
         told = {(v.invariant, v.what) for v in arm.violations}
         return any(set(kind.policies) <= names and (kind.invariant, kind.what) in told for kind in self.filed)
 
-    def take(self, verdict: Verdict, schedule: LiveSchedule, drawn: int) -> dict[str, Any]:
-        """File a conflict as it is, shrink it, and file that in its place.  Returns the case."""
+    def take(self, verdict: Verdict, schedule: LiveSchedule, drawn: int) -> tuple[Arm, LiveSchedule] | None:
+        """File a conflict as it is, shrink it, and file that in its place.
+
+        Where fewer policies show the same under a schedule that is nearly the same, this is no conflict: returns their arm
+        and the schedule, and nothing stays filed.
+        """
         whole = verdict.whole
         kind = whole.kinds()[0]
         length = len(schedule.events)
@@ -57,13 +66,32 @@ class LiveFiling:
             self.lost.append(
                 f"{' + '.join(kind.policies)}: {kind.what}: every shorter schedule fails with fewer"
             )
-            return quick
+            return None
         small, arms = done
         self._tell(ShrinkStep(kind.policies, kind.invariant, length, len(small.events)))
+        fewer = self._fewer(small, arms)
+        if fewer is not None:
+            self.filed.pop(kind, None)
+            (self.folder / f"{quick['id']}.json").unlink(missing_ok=True)
+            return fewer
         case = self._save(arms, kind, small, drawn, minimal=shrinker.tried < self.tries)
         if case["id"] != quick["id"]:
             (self.folder / f"{quick['id']}.json").unlink(missing_ok=True)
-        return case
+        return None
+
+    def _fewer(self, schedule: LiveSchedule, arms: tuple[Arm, ...]) -> tuple[Arm, LiveSchedule] | None:
+        """A subset that breaks in the same way under a small change of the schedule: the others only shift its time."""
+        whole = arms[-1]
+        wanted = {trace(v) for v in whole.violations[:1]}
+        for arm in arms[:-1]:
+            near = Portfolio(form_of(whole.policies), f"{self.seed} near {' '.join(arm.names)}")
+            near.keep(schedule)
+            for _ in range(NEAR):
+                changed = near.changed()
+                other = self.arms.run(arm.policies, changed)
+                if any(trace(v) in wanted for v in other.violations[:1]):
+                    return other, changed
+        return None
 
     def index(self) -> None:
         """Write the folder's index, if anything was filed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -32,6 +33,14 @@ class LiveViolation:
     request: int = -1
     page: int = -1
     text: str = ""
+
+
+Trace = tuple[str, str, str]
+
+
+def trace(violation: LiveViolation) -> Trace:
+    """What tells violations of one cause from others: invariant, word, and the text without its numbers."""
+    return violation.invariant, violation.what, re.sub(r"\d+", "#", violation.text)[:80]
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from fuzzkv.events import (
     LivesDone,
     Outcome,
     PhaseStarted,
+    WarningRaised,
     emit,
 )
 from fuzzkv.live.accepting import Entrant, Sound, accept
@@ -143,7 +144,11 @@ class LiveHunt:
             )
             self.entrants.append(entrant)
             passed = entrant.takes_part
-            self._tell(AcceptanceDone(entrant.name, passed, entrant.schedules, entrant.told))
+            if passed or entrant.standing in ("fails", "control-fails"):
+                self._tell(AcceptanceDone(entrant.name, passed, entrant.schedules, entrant.told))
+            else:
+                text = f"{entrant.name} is left out ({entrant.standing}): {entrant.told}"
+                self._tell(WarningRaised("FKV103", text))
             if not policies and not passed:
                 return False
             if entrant.standing == "fails":

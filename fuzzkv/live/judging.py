@@ -6,9 +6,10 @@ with itself alone) and with its model.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Final, Protocol
 
 from fuzzkv.live.arms import TIE
 from fuzzkv.live.control import Question
@@ -17,6 +18,9 @@ from fuzzkv.live.oracles import Answer, token_violations
 from fuzzkv.live.policies import LivePolicy, compose
 from fuzzkv.live.probe import NEAR
 from fuzzkv.live.schedule import BLOCK, OUTPUTS, PROMPTS, LiveSchedule, prompt
+
+NEARLY: Final = ("garbled", "context")
+"""Words of the content oracle for values that are near the right ones or nobody's."""
 
 
 class Answers(Protocol):
@@ -35,11 +39,11 @@ class Answers(Protocol):
 class TokenJudge:
     """Judges runs with controls that ``control`` makes of a model's name and a number format, each made once.
 
-    ``compared`` counts requests and tokens that were compared, and numeric ties.
+    ``compared`` counts requests and tokens that were compared, numeric ties, and what was uncertain in a lossy format.
     """
 
     control: Callable[[str, str], Answers]
-    compared: dict[str, int] = field(default_factory=lambda: {"requests": 0, "tokens": 0, "ties": 0})
+    compared: Counter[str] = field(default_factory=Counter)
     _controls: dict[tuple[str, str], Answers] = field(default_factory=dict)
 
     def __call__(
@@ -55,7 +59,21 @@ class TokenJudge:
         after = len(schedule.events)
         tokens = [replace(v, event=after, step=history.steps) for v in compared.violations]
         ties = [LiveViolation("I5", TIE, after, history.steps)] * compared.ties
-        return (*history.violations, *tokens, *ties)
+        return (*self._sure(policies, history, {v.request for v in tokens}), *tokens, *ties)
+
+    def _sure(
+        self, policies: Sequence[LivePolicy], history: LiveHistory, differ: set[int]
+    ) -> tuple[LiveViolation, ...]:
+        """What the life saw, less what a lossy format alone may come to.
+
+        What deeper layers hold follows from what attention read of the rounded pages below, and one rounding there can change
+        all of a page: where a set has a lossy format, values that are nobody's count only if the request's tokens differ too.
+        """
+        if all(policy.exact for policy in policies):
+            return history.violations
+        kept = tuple(v for v in history.violations if v.what not in NEARLY or v.request in differ)
+        self.compared["uncertain"] += len(history.violations) - len(kept)
+        return kept
 
     def too_far(self, policies: Sequence[LivePolicy]) -> str:
         """Why a lossy policy is no use by itself, or nothing: too few of its first tokens are those of the plain engine.

@@ -1,8 +1,8 @@
 """What of a live run is wrong: bytes of pages while it runs, tokens and tiers when it is over.
 
 ``ContentWatcher``
-    reads the pages that every running request may read, after each step, with the canary, and what the host tier has stored. A
-    page that a failed or short load should have filled, and that is read all the same, is I16.
+    reads the pages that every running request may read, after each step, with the canary, what the host tier has stored, and what
+    the prefix cache offers. A page that a failed or short load should have filled, and that is read all the same, is I16.
 ``token_violations``
     compares the tokens of a run with those of an isolated control (or of another arm). A first difference where the control's
     own two best logits nearly tie is a numeric tie and no violation.
@@ -21,7 +21,7 @@ from fuzzkv.live.history import LiveHistory, LiveViolation
 from fuzzkv.live.layout import Bytes, find_layout
 from fuzzkv.live.models import adapter, build
 from fuzzkv.live.naming import Finding, Held
-from fuzzkv.live.stored import StoredPages
+from fuzzkv.live.stored import CachedPages, StoredPages
 
 NOISE: Final = 1e-5
 """Nats. A difference of tokens counts only where the control's best logit leads by more. Measured on the CPU build over 9,894 tokens
@@ -57,6 +57,10 @@ class EngineView(Protocol):
         """Its blocks in a KV group, in order; 0 where it has none any more."""
         ...
 
+    def hashes(self) -> Mapping[int, Sequence[bytes]]:
+        """The keys of every block that the prefix cache can find."""
+        ...
+
     def host_bytes(self) -> Sequence[Bytes]:
         """The host tier's pages, layer by layer; empty where they can't be read."""
         ...
@@ -72,6 +76,7 @@ class ContentWatcher:
     ) -> None:
         self.canaries, self.pages, self.every = tuple(canaries), pages, every
         self._failed, self._stored = FailedLoads(), StoredPages(self.canaries[0])
+        self._cached = CachedPages(self.canaries[0])
         self._spoiled: set[int] = set()
         self._told_of: set[tuple[int, int]] = set()
         self._steps = 0
@@ -81,6 +86,7 @@ class ContentWatcher:
         for canary in self.canaries:
             canary.forget()
         self._failed, self._stored = FailedLoads(), StoredPages(self.canaries[0])
+        self._cached = CachedPages(self.canaries[0])
         self._spoiled, self._told_of, self._steps = set(), set(), 0
 
     def before_step(self, engine: Any) -> None:
@@ -108,7 +114,10 @@ class ContentWatcher:
                 computed = min(engine.computed(number), len(tokens))
                 blocks = engine.blocks_of(number, group)
                 held.append(Held(number, tokens, computed, blocks, request.adapter))
-            found += canary.check([layers[i] for i in canary.layers], held)
+            mine = [layers[i] for i in canary.layers]
+            found += canary.check(mine, held)
+            if len(self.canaries) == 1:
+                kept += self._cached.look(mine, engine.hashes(), {b for one in held for b in one.blocks})
             engine.journal.count("pages_checked", canary.checked - before)
         told = kept
         for finding in found:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from fuzzkv.live.policies import LivePolicy, compose
 from fuzzkv.live.schedule import (
     ABORT,
     ARRIVE,
@@ -33,7 +34,6 @@ from fuzzkv.live.strategy import CHUNKS, POOLS, WEIGHTS
 
 OF_TRANSFERS: Final = (HOLD, COMPLETE, FAIL, SHORT)
 """Events that mean something only where a host tier is."""
-FAULTS: Final = (FAIL, SHORT)
 USUAL: Final = (8, 40)
 """Least and most events of a schedule."""
 KEPT: Final = 200
@@ -55,10 +55,9 @@ MOODS: Final[tuple[tuple[str, ...], ...]] = (
 
 @dataclass(frozen=True)
 class Form:
-    """What matters to a set of policies: transfers of a host tier, whether they may fail, adapters, pools, chunks."""
+    """What matters to a set of policies: transfers of a host tier, adapters, pools, chunks."""
 
     tier: bool = True
-    faults: bool = True
     adapters: int = 0
     pools: tuple[int, ...] = POOLS
     chunks: tuple[int, ...] = CHUNKS
@@ -66,8 +65,14 @@ class Form:
     @property
     def ops(self) -> tuple[str, ...]:
         """The events that are drawn."""
-        left_out = (() if self.faults else FAULTS) if self.tier else OF_TRANSFERS
+        left_out = () if self.tier else OF_TRANSFERS
         return tuple(op for op in WEIGHTS if op not in left_out)
+
+
+def form_of(policies: Sequence[LivePolicy]) -> Form:
+    """Which events matter to a set."""
+    config = compose(policies)
+    return Form(tier=config.tier is not None, adapters=config.adapters)
 
 
 @dataclass
@@ -87,7 +92,7 @@ class Portfolio:
         if self.form.tier:
             ways.append(self._returns)
         if self.kept:
-            ways += [self._changed] * 4
+            ways += [self.changed] * 4
         return self.random.choice(ways)()
 
     def keep(self, schedule: LiveSchedule) -> None:
@@ -154,7 +159,8 @@ class Portfolio:
         rest += [self._of(rng.choice(trouble)) for _ in range(rng.randint(3, 12))]
         return LiveSchedule(*self._machine(), (*events, *rest))
 
-    def _changed(self) -> LiveSchedule:
+    def changed(self) -> LiveSchedule:
+        """A small change of a schedule that was kept."""
         base = self.random.choice(self.kept)
         events = list(base.events)
         pool, chunk = base.pool, base.chunk

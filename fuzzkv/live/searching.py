@@ -10,13 +10,13 @@ from typing import Final
 
 from fuzzkv.errors import EnvironmentFailure
 from fuzzkv.events import AcceptanceDone, Event, Listener, PhaseStarted, Progress, WarningRaised, emit
-from fuzzkv.live.accepting import OFTEN, Entrant, form_of, note_acts
+from fuzzkv.live.accepting import OFTEN, Entrant, note_acts
 from fuzzkv.live.arms import Arm, LiveKind, Verdict
 from fuzzkv.live.finding import LiveFiling
 from fuzzkv.live.novelty import Novelty
 from fuzzkv.live.plans import Set, plan
 from fuzzkv.live.policies import LivePolicy
-from fuzzkv.live.portfolio import Portfolio
+from fuzzkv.live.portfolio import Portfolio, form_of
 from fuzzkv.live.rows import SetRow
 from fuzzkv.live.schedule import LiveSchedule
 
@@ -164,8 +164,16 @@ class LiveSearch:
 
     def _take(self, verdict: Verdict, schedule: LiveSchedule) -> None:
         if verdict.word == "conflict":
-            self.filing.take(verdict, schedule, self.schedules)
-        elif verdict.word == "single-policy":
+            fewer = self.filing.take(verdict, schedule, self.schedules)
+            if fewer is None:
+                return
+            arm, near = fewer
+            verdict, schedule = self.arms.look(arm, near), near
+            self.rows[-1].words[f"then {verdict.word}"] += 1
+            if verdict.word == "conflict":
+                # A smaller set: shrunk and looked at in its turn.
+                self._take(verdict, schedule)
+        if verdict.word == "single-policy":
             entrant = next(e for e in self.entrants if e.policies == verdict.whole.policies)
             first = entrant.verdict is None
             entrant.take(verdict, schedule)

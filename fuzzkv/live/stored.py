@@ -1,8 +1,9 @@
-"""What the host tier keeps: a store's bytes, compared with the block that its key described when the store began (I4)."""
+"""What is kept and not held by anyone: a store's bytes on the host, compared with the block that its key described when the store
+began (I4), and pages that the device's prefix cache offers (I8)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from fuzzkv.live.canary import Canary
 from fuzzkv.live.history import LiveViolation
@@ -10,6 +11,7 @@ from fuzzkv.live.layout import Bytes
 from fuzzkv.live.naming import Known
 
 Entry = tuple[int | str, ...]
+Keys = Sequence[bytes]
 
 
 class StoredPages:
@@ -67,3 +69,46 @@ class StoredPages:
             f"layer {layer} is another's, and its first slot reads {holds}"
         )
         return LiveViolation("I4", "miscopied", request=known.request, page=page, text=text)
+
+
+class CachedPages:
+    """Pages that can be found by their key and that nobody holds: their bytes may not change while they keep it."""
+
+    def __init__(self, canary: Canary) -> None:
+        self.canary = canary
+        self._keys: dict[int, tuple[bytes, ...]] = {}
+        self._held: dict[int, Known] = {}
+
+    def look(
+        self, pages: Sequence[Bytes], keys: Mapping[int, Keys], held: Collection[int]
+    ) -> list[LiveViolation]:
+        """After the canary's own look: what was spoiled since the last one. ``keys``: those of every block that has some; ``held``:
+        pages that running requests read (a page counts from when it was seen right under its key)."""
+        same = {page for page, mine in keys.items() if self._keys.get(page) == tuple(mine)}
+        found = [
+            self._told(page, layer)
+            for page in sorted(self.canary.unseen & self._held.keys() & same)
+            if (layer := self._wrong(page, pages)) >= 0
+        ]
+        kept = {p: k for p, k in self._held.items() if p in same and p not in self.canary.unseen}
+        for page in keys:
+            known = self.canary.known(page)
+            if page in held and known is not None and known.identity[1] >= 0:
+                kept[page] = known
+        self._held, self._keys = kept, {page: tuple(mine) for page, mine in keys.items()}
+        return found
+
+    def _wrong(self, page: int, pages: Sequence[Bytes]) -> int:
+        adapter, number, *_ = self._held[page].identity
+        for layer, rows in zip(self.canary.layers, pages, strict=True):
+            if not self.canary.reader.same_block(rows[page], layer, adapter, number):
+                return layer
+        return -1
+
+    def _told(self, page: int, layer: int) -> LiveViolation:
+        known = self._held[page]
+        text = (
+            f"page {page} is in the prefix cache as block {known.start // self.canary.layout.block} of request {known.request}, "
+            f"and its layer {layer} was overwritten there"
+        )
+        return LiveViolation("I8", "overwritten", page=page, text=text)

@@ -164,6 +164,19 @@ def test_what_the_host_keeps_is_compared(live: Any, content: ContentWatcher) -> 
     assert ("I4", "miscopied", 0) in wrong
 
 
+def test_a_cached_page_that_was_overwritten(live: Any, content: ContentWatcher) -> None:
+    """Request 0 has ended; its first block stays in the prefix cache, and nobody reads it again."""
+    schedule = LiveSchedule(48, 64, (("arrive", 0, 12, 3), ("arrive", 4, 12, 30), ("step", 8, 0, 0)))
+
+    def spoil(engine: Any) -> None:
+        page = next(iter(set(engine.hashes()) - set(engine.blocks_of(1))))
+        for layer in range(len(engine.layers)):
+            engine.layer_page(layer, page).zero_()
+
+    assert found(live, content, schedule) == []
+    assert found(live, Planted(content, 7, spoil), schedule) == [("I8", "overwritten", -1)]
+
+
 def test_tokens_are_those_of_an_isolated_control(live: Any, content: ContentWatcher, tmp_path: Path) -> None:
     """Silent on a busy engine; a wiped page changes tokens, and the comparison says whose fault it is."""
 

@@ -4,10 +4,12 @@ case, and is silent on the repaired twin.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -114,7 +116,9 @@ class Refusing(ToyLife):
 
 
 def test_what_this_build_refuses_is_said(tmp_path: Path) -> None:
-    result, _ = hunt(tmp_path, Refusing, (*PAIR, "vllm:preempt"), max_examples=5)
+    result, heard = hunt(tmp_path, Refusing, (*PAIR, "vllm:preempt"), max_examples=5)
+    (warning,) = [e for e in heard if isinstance(e, ev.WarningRaised)]
+    assert warning.text == "vllm:prefix-cache is left out (unsupported): not on this build"
     alone = {row["policy"]: (row["standing"], row["reason"]) for row in result.report["alone"]}
     assert alone["vllm:prefix-cache"] == ("unsupported", "not on this build")
     assert len(result.report["rows"]) == 1 and result.exit_code == 0
@@ -249,9 +253,15 @@ def test_an_interrupt_keeps_what_was_found(tmp_path: Path) -> None:
     assert heard[-1].outcome == "interrupted"  # type: ignore[attr-defined]
 
 
-def test_time_ends_it(tmp_path: Path) -> None:
-    result, _ = hunt(tmp_path, toy(), max_examples=None, max_time=0.2)
-    assert result.outcome in ("clean", "vacuous") and result.report["rows"]
+def test_time_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = itertools.count()
+    clock = SimpleNamespace(monotonic=lambda: next(ticks) / 100)
+    for module in ("hunt", "searching", "accepting"):
+        monkeypatch.setattr(f"fuzzkv.live.{module}.time", clock)
+    result, _ = hunt(tmp_path, toy(), max_examples=None, max_time=5.0, alone=1000)
+    assert result.outcome == "clean" and next(ticks) < 600
+    assert [len(row["policies"]) for row in result.report["rows"]] == [3], "so little time is one set of all"
+    assert all(row["schedules"] < 200 for row in result.report["alone"])
 
 
 def test_few_engines_are_open_at_once(tmp_path: Path) -> None:
@@ -331,3 +341,23 @@ def test_what_fails_alone_in_the_search_first_is_said(tmp_path: Path) -> None:
     assert any(isinstance(e, ev.WarningRaised) and e.code == "FKV102" for e in heard)
     (row,) = result.report["rows"]
     assert row["verdicts"]["single-policy"] == 1 and row["verdicts"]["conflict"] == 1
+
+
+class Shifted(ToyLife):
+    """The tier fails at its fifth step event, with the prefix cache at its fourth: only its time is another."""
+
+    def run(self, schedule: LiveSchedule) -> LiveHistory:
+        history = super().run(schedule)
+        steps = sum(event[0] == "step" for event in schedule.events)
+        late = 4 if self.config.prefix_cache else 5
+        if self.config.tier and history.counters.get("stores") and steps == late:
+            return replace(history, violations=(LiveViolation("I13", "died", text=f"step {steps}"),))
+        return history
+
+
+def test_what_fewer_show_at_another_time_is_no_conflict(tmp_path: Path) -> None:
+    result, heard = hunt(tmp_path, Shifted, PAIR, alone=1, max_examples=60)
+    (row,) = result.report["rows"]
+    assert row["verdicts"]["conflict"] == row["verdicts"]["then single-policy"] == 1
+    assert not result.cases and not list(tmp_path.glob("fkv-*.json")) and result.exit_code == 0
+    assert any(isinstance(e, ev.WarningRaised) and e.code == "FKV102" for e in heard)

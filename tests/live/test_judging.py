@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from fuzzkv.live.arms import TIE
@@ -89,7 +90,7 @@ def test_the_control_has_the_sets_model_and_number_format() -> None:
     for policies in (EXACT, LOSSY, (), LOSSY):
         judge(policies, LiveSchedule(), run((100,)))
     assert made == [("tiny", "auto"), ("hybrid", "fp8")]
-    assert judge.compared == {"requests": 4, "tokens": 4, "ties": 0}
+    assert judge.compared == Counter(requests=4, tokens=4)
 
 
 def test_garbage_that_agrees_with_itself_is_found() -> None:
@@ -100,3 +101,13 @@ def test_garbage_that_agrees_with_itself_is_found() -> None:
     judge = TokenJudge(lambda model, kv_dtype: Control(1.0) if kv_dtype == "auto" else Off(1.0))
     assert judge.too_far(LOSSY) == "0 of 24 first tokens are the plain engine's"
     assert judge.too_far(EXACT) == "" == TokenJudge(lambda model, kv_dtype: Control(1.0)).too_far(LOSSY)
+
+
+def test_in_a_lossy_format_values_alone_are_uncertain() -> None:
+    seen = tuple(LiveViolation("I5", what, 0, 1, 0, 3) for what in ("garbled", "context", "foreign"))
+    judge = TokenJudge(lambda model, kv_dtype: Control(1.0))
+    same, other = run((100, 101), violations=seen), run((100, 7), violations=seen)
+    assert [v.what for v in judge(LOSSY, LiveSchedule(), same)] == ["foreign"]
+    assert judge.compared["uncertain"] == 2
+    assert [v.what for v in judge(LOSSY, LiveSchedule(), other)] == ["garbled", "context", "foreign", "token"]
+    assert [v.what for v in judge(EXACT, LiveSchedule(), same)] == ["garbled", "context", "foreign"]

@@ -23,6 +23,7 @@ class Toy:
         self.pool = Pool(Canary(build("tiny").path, layout()))
         self.journal = Journal()
         self.host: list[Any] = []
+        self.keys: dict[int, tuple[bytes, ...]] = {}
         self.requests = [self._request(A), self._request(B)]
         self.tables: list[tuple[int, ...]] = [(1, 2, 3), (4, 5, 6)]
         self.states = ["RUNNING", "RUNNING"]
@@ -45,6 +46,9 @@ class Toy:
     def blocks_of(self, number: int, group: int = 0) -> tuple[int, ...]:
         return self.tables[number]
 
+    def hashes(self) -> dict[int, tuple[bytes, ...]]:
+        return self.keys
+
     def host_bytes(self) -> Any:
         return self.host
 
@@ -62,7 +66,7 @@ def made() -> Toy:
 @pytest.fixture
 def toy(made: Toy) -> Toy:
     made.journal.clear()
-    made.host = []
+    made.host, made.keys = [], {}
     made.states[:] = ["RUNNING", "RUNNING"]
     made.pool.fill(A, (1, 2, 3))
     made.pool.fill(B, (4, 5, 6))
@@ -161,6 +165,38 @@ def test_a_store_under_way_and_a_page_that_is_filled_anew_say_nothing(toy: Toy) 
     list(watcher.after_step(toy))
     toy.host = [np.zeros_like(layer[:4]) for layer in toy.pool.pages]
     toy.journal.entries += [("store+", 0, 2, 2), ("store-", 0), ("store+", 1, 4, 2)]
+    assert list(watcher.after_step(toy)) == []
+
+
+def cached(toy: Toy) -> ContentWatcher:
+    """Request 1 has ended, and its full blocks stay in the prefix cache."""
+    watcher = toy.watch()
+    toy.keys = {4: (b"x",), 5: (b"y",)}
+    assert list(watcher.after_step(toy)) == []
+    toy.states[1] = "FINISHED"
+    return watcher
+
+
+def test_a_cached_page_that_is_overwritten_is_told_before_it_is_hit(toy: Toy) -> None:
+    watcher = cached(toy)
+    toy.pool.pages[1][5] = toy.pool.pages[1][1]
+    (violation,) = watcher.after_step(toy)
+    assert (violation.invariant, violation.what, violation.page) == ("I8", "overwritten", 5)
+    assert "block 1 of request 1, and its layer 1 was overwritten" in violation.text
+
+
+@pytest.mark.parametrize("keys", [{}, {5: (b"other",)}])
+def test_a_page_that_lost_its_key_may_change(toy: Toy, keys: dict[int, tuple[bytes, ...]]) -> None:
+    watcher = cached(toy)
+    toy.keys = keys
+    toy.pool.pages[1][5] = 0
+    assert list(watcher.after_step(toy)) == []
+
+
+def test_a_cached_page_that_stays_is_silent(toy: Toy) -> None:
+    watcher = cached(toy)
+    assert list(watcher.after_step(toy)) == []
+    toy.pool.fill(B, (4, 5, 6))
     assert list(watcher.after_step(toy)) == []
 
 

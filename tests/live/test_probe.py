@@ -11,6 +11,7 @@ import pytest
 from fuzzkv.errors import EnvironmentFailure, UsageError
 from fuzzkv.live import probe as module
 from fuzzkv.live.features import ATTEMPTS, Attempt, prompts
+from fuzzkv.live.policies import BY_NAME
 from fuzzkv.live.probe import judge, probe
 
 
@@ -134,6 +135,11 @@ def test_attempts_are_named_once_and_compare_with_one_that_there_is() -> None:
     names = [a.name for a in ATTEMPTS]
     assert len(set(names)) == len(names)
     assert {a.against for a in ATTEMPTS} <= set(names)
+
+
+def test_every_live_policy_is_tried_under_its_name() -> None:
+    names = {a.name for a in ATTEMPTS}
+    assert {name.removeprefix("vllm:") for name in BY_NAME} <= names
 
 
 def test_prompts_fit_and_share_prefixes() -> None:

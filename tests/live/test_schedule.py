@@ -141,7 +141,6 @@ def test_a_form_leaves_out_what_means_nothing() -> None:
 
     assert ops(Form(adapters=1)) == set(OPS)
     assert ops(Form(tier=False)) == set(OPS) - {"hold", "complete", "fail", "short"}
-    assert ops(Form(faults=False)) == set(OPS) - {"fail", "short"}
 
 
 def test_few_schedules_are_kept() -> None:
