@@ -89,6 +89,10 @@ class Books:
         """Key to the model's store entry."""
         self.host_page: dict[int, int] = {}
         self.heard: set[int] = set()
+        self.standing: set[tuple[str, str]] = set()
+        """(what, text) of the differences of this look."""
+        self.lasting: set[tuple[str, str]] = set()
+        """The same of the look before: each is looked at again, and counted once."""
         self._broken: dict[str, int] = {}
 
     # -- differences -------------------------------------------------------------------------------------
@@ -96,9 +100,11 @@ class Books:
     def differ(self, kind: str, what: str, text: str, **facts: int) -> None:
         """Note a difference. Raises :class:`Stop` if no known gap explains it."""
         difference = explained(Difference(kind, what, text, self.row, self.step, facts))
-        self.differences.append(difference)
+        if (what, text) not in self.lasting or not difference.gap:
+            self.differences.append(difference)
         if not difference.gap:
             raise Stop
+        self.standing.add((what, text))
 
     def check_invariants(self) -> None:
         """Note invariants of the model that have been broken since the last call."""

@@ -40,11 +40,14 @@ class Look:
 
 def compare(books: Books, look: Look) -> None:
     """Note every difference. Raises ``Stop`` at the first that nothing explains."""
+    before, books.standing = books.standing, set()
+    books.lasting = before
     _tables(books, look)
     _references(books, look)
     _index(books, look)
     _host(books, look)
     _flight(books, look)
+    books.lasting = set()
 
 
 def _tables(books: Books, look: Look) -> None:
