@@ -16,7 +16,8 @@ from fuzzkv.cli.shared import Live, console, no_color_option
 @click.option(
     "--policies", default="", help="Comma list of the engine's policies; all sets of up to three are run."
 )
-@click.option("--max-time",
+@click.option(
+    "--max-time",
     default="60s",
     show_default=True,
     help="Time for all sets together, starts of engines apart: 90s, 10m.",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Literal
 
 from fuzzkv.contract.layout import CACHED, NR, PAGES
 from fuzzkv.live.conform.chains import Chains, TooManyTexts
@@ -55,6 +55,7 @@ class Lingering:
     request: int
     blocks: list[int]
     end: Literal["finish", "preempt"]
+    late_offer: bool = False
 
 
 class Books:
@@ -106,13 +107,14 @@ class Books:
             raise Stop
         self.standing.add((what, text))
 
-    def check_invariants(self) -> None:
-        """Note invariants of the model that have been broken since the last call."""
-        broken = self.mirror.broken()
+    def check_invariants(self, **facts: int) -> None:
+        """Note invariants of the model that have been broken since the last call; ``facts`` are about the act in between."""
+        broken, before = self.mirror.broken(), self._broken
+        self._broken = broken
         for name, count in broken.items():
-            if count > self._broken.get(name, 0):
-                self._broken = broken
-                self.differ(INVARIANT, name, f"the model says that {name} is broken")
+            if count > before.get(name, 0):
+                told = {"preempted": 0, "alone": 0, "shared": 0, **facts}
+                self.differ(INVARIANT, name, f"the model says that {name} is broken", **told)
 
     # -- sessions ----------------------------------------------------------------------------------------
 
@@ -172,17 +174,18 @@ class Books:
         if not self.mirror.grow(slot, tokens, branch):
             self.differ(REFUSED, "grow", f"request {request} can't grow in the model")
 
-    def leave(self, request: int, end: Literal["finish", "preempt"]) -> None:
-        """The engine has freed all blocks of a request: the session ends or waits again, at once or when its stores have ended."""
+    def leave(self, request: int, end: Literal["finish", "preempt"], late_offer: bool = False) -> None:
+        """The engine has freed all blocks of a request: the session ends or waits again, at once or when its stores have ended.
+        ``late_offer``: the engine's next step will offer more of its pages."""
         slot = self.slots[request]
         mirror = self.mirror
         offered = sum(len(o.keys) for o in self.offers if o.request == request and not o.begun)
         stores, loads = mirror.copies_of(slot, SPILL) + offered, mirror.copies_of(slot, FETCH)
         gone, self.held[request] = self.held[request], []
-        if stores or loads:
+        if stores or loads or late_offer:
             text = f"request {request} leaves with {stores} stores and {loads} loads of pages under way"
-            self.differ(REFUSED, end, text, stores=stores, loads=loads)
-            self.lingering[slot] = Lingering(request, gone, end)
+            self.differ(REFUSED, end, text, stores=stores, loads=loads, late_offer=int(late_offer))
+            self.lingering[slot] = Lingering(request, gone, end, late_offer)
             return
         self._end(request, end)
 
@@ -190,17 +193,41 @@ class Books:
         """Sessions that lingered and have nothing under way any more end."""
         for slot, one in list(self.lingering.items()):
             offered = any(o.request == one.request and not o.begun for o in self.offers)
-            if not offered and not self.mirror.copies_of(slot, SPILL):
+            if not one.late_offer and not offered and not self.mirror.copies_of(slot, SPILL):
                 del self.lingering[slot]
                 self._end(one.request, one.end)
 
     def _end(self, request: int, end: str) -> None:
         slot = self.slots[request]
-        if not (self.mirror.finish(slot) if end == "finish" else self.mirror.do("preempt", slot)):
-            self.differ(REFUSED, f"{end}-refused", f"request {request}: the model doesn't {end} it")
-        if end == "finish":
+        if end == "preempt":
+            self._preempt_session(request, slot)
+        elif self.mirror.finish(slot):
             del self.slots[request]
+        else:
+            self.differ(REFUSED, "finish-refused", f"request {request}: its session doesn't end in the model")
         self.forget_free()
+
+    def _preempt_session(self, request: int, slot: int) -> None:
+        mirror = self.mirror
+        if not mirror.running(slot):
+            filled = sum(f >= 0 for f in mirror.frames_of(slot))
+            loads = mirror.copies_of(slot, FETCH)
+            text = f"request {request} is preempted while it waits"
+            self.differ(REFUSED, "preempt-waiting", text, running=0, filled=filled, loads=loads)
+            self._reopen(request, slot)
+            return
+        alone, shared = mirror.read_frames(slot)
+        if not mirror.do("preempt", slot):
+            self.differ(REFUSED, "preempt-refused", f"request {request}: the model doesn't preempt it")
+        self.check_invariants(preempted=1, alone=alone, shared=shared)
+
+    def _reopen(self, request: int, slot: int) -> None:
+        """The session ends and opens again with the same pages, all to be computed."""
+        mirror = self.mirror
+        pages, residue = mirror.at("R_N", slot), mirror.at("R_RES", slot)
+        branches = [self.chains.branch(request, i) for i in range(pages)]
+        if not mirror.finish(slot) or not mirror.open(slot, self.chains.text(request), branches, residue):
+            self.differ(REFUSED, "open", f"no session of {pages} pages opens again for request {request}")
 
     # -- blocks and frames -------------------------------------------------------------------------------
 

@@ -67,7 +67,11 @@ def _references(books: Books, look: Look) -> None:
     entries = list(mirror.device_entries().values())
     for block, count in enumerate(look.refs, 1):
         frame = books.frame.get(block, -1)
-        own = mirror.at("D_REF", frame) - entries.count(frame) - books.lingering_pages(frame) if frame >= 0 else 0
+        own = (
+            mirror.at("D_REF", frame) - entries.count(frame) - books.lingering_pages(frame)
+            if frame >= 0
+            else 0
+        )
         if own != count:
             books.differ(STATE, "references", f"block {block} has {count} references, {own} in the model")
     # Frames that only lingering sessions have are free in the engine.
@@ -105,7 +109,9 @@ def _host(books: Books, look: Look) -> None:
             offered=int(any(key in o.keys and not o.begun for o in books.offers)), heard=int(key in books.heard),
         )  # fmt: skip
     if len(entries) != len(books.stored):
-        books.differ(STATE, "host-entries", f"{len(entries)} stored pages in the model, {len(books.stored)} keys")
+        books.differ(
+            STATE, "host-entries", f"{len(entries)} stored pages in the model, {len(books.stored)} keys"
+        )
 
 
 def _flight(books: Books, look: Look) -> None:
@@ -114,7 +120,9 @@ def _flight(books: Books, look: Look) -> None:
     pages = sum(len(books.jobs[number].pages) for number in ours)
     if ours != look.flight or pages != copies:
         books.differ(
-            STATE, "flight", f"transfers {sorted(look.flight)} are under way, in the model {sorted(ours)} ({copies} copies)"
+            STATE,
+            "flight",
+            f"transfers {sorted(look.flight)} are under way, in the model {sorted(ours)} ({copies} copies)",
         )
 
 

@@ -152,7 +152,18 @@ def _one_set(row: Row, life: Life, seed: int, until: float, most: int) -> None:
             row.unexplained.append({**difference.as_json(), "schedule": small.as_json()})
 
 
-COUNTED: Final = ("steps", "tokens", "hits", "evictions", "preemptions", "stores", "loads", "aborts", "forks", "resets")
+COUNTED: Final = (
+    "steps",
+    "tokens",
+    "hits",
+    "evictions",
+    "preemptions",
+    "stores",
+    "loads",
+    "aborts",
+    "forks",
+    "resets",
+)
 """What says that the policies of a set did something."""
 
 

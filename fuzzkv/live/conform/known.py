@@ -12,6 +12,7 @@ from typing import Final
 
 from fuzzkv.contract.layout import NR
 from fuzzkv.live.conform.differences import INVARIANT, NO_WORD, REFUSED, STATE, Difference
+from fuzzkv.live.schedule import BLOCK
 
 Facts = Mapping[str, int]
 
@@ -40,7 +41,7 @@ GAPS: Final[tuple[Gap, ...]] = (
         NO_WORD,
         "queue",
         "The model's sessions open with whole pages; the last block of a prompt may be partly filled.",
-        lambda f: 0 < f["residue"] < 32,
+        lambda f: 0 < f["residue"] < BLOCK,
     ),
     Gap(
         "shared-prefix",
@@ -79,11 +80,33 @@ GAPS: Final[tuple[Gap, ...]] = (
         lambda f: f["stores"] > 0 and f["loads"] == 0,
     ),
     Gap(
+        "stores-after-end",
+        REFUSED,
+        "finish",
+        "The engine decides the last stores of a request in the step after its end, from blocks that are freed by then; it makes them "
+        "before these are written again.",
+        lambda f: f["stores"] == 0 and f["loads"] == 0 and f["late_offer"] == 1,
+    ),
+    Gap(
         "stores-outlive-preemption",
         REFUSED,
         "preempt",
         "The same where a request is preempted: the model would hand the frame on while a copy reads it.",
         lambda f: f["stores"] > 0 and f["loads"] == 0,
+    ),
+    Gap(
+        "preempt-waiting",
+        REFUSED,
+        "preempt-waiting",
+        "The engine may preempt a request that waits with pages already loaded; the model preempts sessions that run.",
+        lambda f: f["running"] == 0 and f["filled"] > 0 and f["loads"] == 0,
+    ),
+    Gap(
+        "preempt-sharing",
+        INVARIANT,
+        "I2",
+        "The model calls it a breach if anything reads a frame of a preempted session, even one that stays with others who share it.",
+        lambda f: f["preempted"] == 1 and f["alone"] == 0 and f["shared"] > 0,
     ),
     Gap(
         "host-frame-before-copy",
@@ -107,11 +130,9 @@ GAPS: Final[tuple[Gap, ...]] = (
         lambda f: f["begun"] == 1 and f["ended"] == 0,
     ),
 )
-"""All of them. ``facts`` are numbers; what they mean is said where the difference is made (``translate``, ``compare``)."""
+"""All of them. Facts are numbers; what they mean is said where the difference is made (``translate``, ``compare``)."""
 
 BY_NAME: Final[Mapping[str, Gap]] = {gap.name: gap for gap in GAPS}
-
-__all__ = ["BY_NAME", "GAPS", "INVARIANT", "Gap", "explained"]
 
 
 def explained(difference: Difference) -> Difference:

@@ -10,6 +10,7 @@ model afterwards. Runs inside a life (``fuzzkv.live.conform.looking:watch_pages`
 ``at:flight j*``    transfers whose bytes have not moved
 ``at:tokens r n *`` pairs: request r has n tokens computed
 ``at:end``          the look is complete
+``at:poll``         the step's forward pass is over, and the tier is asked what has ended: a store that vLLM waited for ended before this
 ==================  =====================================================================================
 """
 
@@ -21,6 +22,7 @@ from typing import Any, Final
 from fuzzkv.live.history import LiveViolation
 from fuzzkv.live.inside import LiveEngine
 from fuzzkv.live.journal import Journal
+from fuzzkv.live.link import Transfer
 from fuzzkv.live.schedule import LiveSchedule
 
 LOOK: Final = "at:"
@@ -49,7 +51,14 @@ class PageWatcher:
 
 
 def watch_pages(engine: LiveEngine) -> PageWatcher:
-    """The watcher of a life."""
+    """The watcher of a life. From now on its log says when the tier is asked what has ended."""
+    poll = engine.link.poll
+
+    def polled() -> list[Transfer]:
+        engine.journal.add("at:poll")
+        return poll()
+
+    engine.link.poll = polled  # type: ignore[method-assign]
     return PageWatcher()
 
 

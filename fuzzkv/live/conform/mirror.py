@@ -209,6 +209,12 @@ class Mirror:
         """Copies of a kind of a session's pages in flight."""
         return sum(k == kind and p // PAGES == r for k, p in self.copies())
 
+    def read_frames(self, r: int) -> tuple[int, int]:
+        """Device frames of a session that something in flight reads or fills: that it has alone, and that it shares."""
+        used = [f for f in self.frames_of(r) if f >= 0 and facts.in_flight_on_device(self.state, f)]
+        alone = sum(self.at("D_REF", f) <= 1 for f in used)
+        return alone, len(used) - alone
+
     def room_in_flight(self) -> bool:
         """Whether another copy fits."""
         return len(self.copies()) < NJ

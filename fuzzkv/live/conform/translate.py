@@ -18,7 +18,7 @@ from fuzzkv.live.history import LiveHistory, Row
 from fuzzkv.live.schedule import BLOCK, blocks
 
 CLEAN: Final = PAYLOAD + SCALES + ENTRY
-SIGNS: Final = ("+", "-", "!", "~", "=")
+POLL: Final = LOOK + "poll"
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,9 @@ class Translation(Books):
         """Go through the log."""
         cut = ""
         try:
-            for self.row, (what, *numbers) in enumerate(self.rows):
-                if self.row in self._done_early:
+            for row, (what, *numbers) in enumerate(self.rows):
+                self.row = row
+                if row in self._done_early:
                     continue
                 self._one(str(what), [int(n) for n in numbers])
                 self.check_invariants()
@@ -91,6 +92,8 @@ class Translation(Books):
             compare(self, self.look)
             self.looks += 1
             self.look = Look()
+        elif what == POLL:
+            self._read()
         elif what.startswith(LOOK):
             self.look.take(what.removeprefix(LOOK), numbers)
         elif what in self._do:
@@ -104,7 +107,9 @@ class Translation(Books):
             self.differ(STATE, "violation", f"{violation.invariant} {violation.what}: {violation.text}")
         if self.slots:
             self.differ(
-                STATE, "left-open", f"requests {sorted(self.slots)} have ended in the engine, not in the model"
+                STATE,
+                "left-open",
+                f"requests {sorted(self.slots)} have ended in the engine, not in the model",
             )
 
     # -- requests and steps ------------------------------------------------------------------------------
@@ -164,7 +169,7 @@ class Translation(Books):
         if slot in self.lingering:
             self.lingering[slot].end = "finish"
         elif not self.held[request]:
-            self.leave(request, "finish")
+            self.leave(request, "finish", self._offers_next(request))
         elif not self.mirror.copies_of(slot, FETCH):
             self.differ(STATE, "not-freed", f"request {request} has ended, and its blocks were not freed")
 
@@ -194,7 +199,9 @@ class Translation(Books):
             if not self.mirror.do("hit", page, DEVICE_KEYS):
                 self.differ(REFUSED, "hit", f"request {request}: the model's index has no block {block}")
             if self.mirror.at("DEV", page) != self.frame.get(block):
-                self.differ(STATE, "hit", f"request {request} shares block {block}, another frame in the model")
+                self.differ(
+                    STATE, "hit", f"request {request} shares block {block}, another frame in the model"
+                )
 
     def _alloc(self, numbers: Sequence[int]) -> None:
         request, *taken = numbers
@@ -210,7 +217,9 @@ class Translation(Books):
                 if not self.mirror.room_in_flight():
                     raise Cut("more copies in flight than the model has")
                 if not self.mirror.do("hit", page, STORE_KEYS):
-                    self.differ(REFUSED, "fetch", f"request {request} loads a page that the model's store has not")
+                    self.differ(
+                        REFUSED, "fetch", f"request {request} loads a page that the model's store has not"
+                    )
         if len(fetched) < len(taken):
             if not self.mirror.running(slot):
                 self.admit(request)
@@ -218,7 +227,9 @@ class Translation(Books):
                 self.grow(request, 1)
         for block, page in zip(taken, pages, strict=True):
             if self.mirror.at("DEV", page) < 0:
-                self.differ(STATE, "alloc", f"request {request} gets block {block}, the model's page gets no frame")
+                self.differ(
+                    STATE, "alloc", f"request {request} gets block {block}, the model's page gets no frame"
+                )
             self.bind(block, page)
         waiting, self._publishing = self._publishing, []
         for block, key in waiting:
@@ -234,9 +245,7 @@ class Translation(Books):
             if block not in one.blocks:
                 continue
             page = slot * PAGES + one.blocks.index(block)
-            for number, job in self.jobs.items():
-                if job.store and block in job.blocks and not job.moved:
-                    self._end_early(number)
+            self._bring_forward(block, one.request)
             if slot in self.lingering:
                 self.mirror.do("drop_device", page)
                 self.forget_free()
@@ -244,16 +253,30 @@ class Translation(Books):
         if block in self.frame:
             self.differ(REFUSED, "alloc", f"block {block} is given away, the model's frame is in use")
 
-    def _end_early(self, number: int) -> None:
-        """The engine ends a store in the same step, before anything is written: that is before the block is reused."""
+    def _bring_forward(self, block: int, request: int = -1) -> None:
+        """What the engine still does with a block in this step before its forward pass comes before the block is reused: stores of a
+        request that has left are decided (where this drops pages of the host), begin and end."""
         for row in range(self.row + 1, len(self.rows)):
-            what, *numbers = self.rows[row]
-            if what == LOOK + "end":
+            what, *rest = self.rows[row]
+            numbers = [int(n) for n in rest]
+            if what in (POLL, LOOK + "end"):
                 return
-            if what == "store-" and numbers == [number]:
+            if row in self._done_early:
+                continue
+            if what == "drop":
+                mine = self.rows[row + 1][:2] == ("offer", request)
+            elif what == "offer":
+                mine = numbers[0] == request
+            elif what == "store+":
+                mine = block in numbers[1::2] and any(
+                    o.request == request and not o.begun and block in o.blocks for o in self.offers
+                )
+            else:
+                job = self.jobs.get(numbers[0]) if what == "store-" else None
+                mine = job is not None and not job.moved and block in job.blocks
+            if mine:
                 self._done_early.add(row)
-                self._moved((number,))
-                return
+                self._do[str(what)](numbers)
 
     def _free(self, numbers: Sequence[int]) -> None:
         request, *freed = numbers
@@ -264,7 +287,7 @@ class Translation(Books):
             self.leave(request, "preempt")
         else:
             self._read()
-            self.leave(request, "finish")
+            self.leave(request, "finish", self._offers_next(request))
 
     def _publish(self, numbers: Sequence[int]) -> None:
         block, key = numbers
@@ -310,17 +333,16 @@ class Translation(Books):
                 self.twins.discard((block, key))
                 continue
             entry = next((x for x, pair in self.entries.items() if pair == (block, key)), -1)
-            self._take_out_lingering(block)
+            self._bring_forward(block, self._lingering_with(block))
             act = ("expire", entry, CLEAN) if self.mirror.cached_only(max(entry, 0)) else ("unpublish", entry)
             if entry < 0 or not self.mirror.do(*act):
                 self.differ(REFUSED, "evict", f"the model can't take block {block} out of its index")
             self.forget_free()
             self._promote(key)
 
-    def _take_out_lingering(self, block: int) -> None:
-        for number, job in self.jobs.items():
-            if job.store and block in job.blocks and not job.moved:
-                self._end_early(number)
+    def _lingering_with(self, block: int) -> int:
+        """The request that has left and whose block it was, or -1."""
+        return next((one.request for one in self.lingering.values() if block in one.blocks), -1)
 
     def _promote(self, key: int) -> None:
         """Another block is now the only one of its key."""
@@ -335,12 +357,20 @@ class Translation(Books):
 
     def _offer(self, numbers: Sequence[int]) -> None:
         request, *keys = numbers
-        self.offers.append(Offer(request, keys, list(self.held.get(request, ()))))
+        held = list(self.held.get(request, ()))
+        for one in self.lingering.values():
+            if one.request == request:
+                held, one.late_offer = one.blocks, False
+        self.offers.append(Offer(request, keys, held))
 
     def _store(self, numbers: Sequence[int]) -> None:
         job, pairs = numbers[0], list(zip(numbers[1::2], numbers[2::2], strict=True))
         moved = [b for b, _ in pairs]
-        fits = (o for o in self.offers if not o.begun and len(o.keys) == len(moved) and set(moved) <= set(o.blocks))
+        fits = (
+            o
+            for o in self.offers
+            if not o.begun and len(o.keys) == len(moved) and set(moved) <= set(o.blocks)
+        )
         offer = next(fits, None)
         if offer is None or offer.request not in self.slots:
             self.differ(REFUSED, "store", f"transfer {job} stores blocks {moved} that nobody offered")
@@ -349,12 +379,14 @@ class Translation(Books):
         slot = self.slots[offer.request]
         places = [offer.blocks.index(b) for b in moved]
         pages = [slot * PAGES + place for place in places]
-        self.jobs[job] = Job(True, pages, moved, offer.keys)
+        self.jobs[job] = Job(True, pages, moved, list(offer.keys))
         self._several(job, len(pages))
         for key, (block, host), place, page in zip(offer.keys, pairs, places, pages, strict=True):
             self.name(key, self.chains.chain(offer.request, place))
             if self.mirror.at("DEV", page) != self.frame.get(block):
-                self.differ(STATE, "store-source", f"transfer {job} reads block {block}, another frame in the model")
+                self.differ(
+                    STATE, "store-source", f"transfer {job} reads block {block}, another frame in the model"
+                )
             if self.mirror.entry(page, DEVICE_KEYS) >= 0:
                 there = int(self.mirror.entry(page, STORE_KEYS) >= 0)
                 self.differ(REFUSED, "spill", f"key {key} is on both tiers", on_device=1, on_store=there)
@@ -382,7 +414,9 @@ class Translation(Books):
             self.differ(STATE, "load", f"transfer {job} loads {len(into)} pages, {len(keys)} were claimed")
         for key, (block, host) in zip(keys, pairs, strict=True):
             if self.keys.get(key) != self.chains.chain(request, held.index(block)):
-                self.differ(STATE, "load-key", f"transfer {job} loads key {key}, another page, into block {block}")
+                self.differ(
+                    STATE, "load-key", f"transfer {job} loads key {key}, another page, into block {block}"
+                )
             if self.host_page.get(key) != host:
                 self.differ(STATE, "load-source", f"key {key} was not stored on host page {host}")
         if self.mirror.copies_of(self.slots[request], FETCH) < len(pages):
@@ -401,13 +435,17 @@ class Translation(Books):
         ended = self.mirror.end_copies(job.pages, SPILL if job.store else FETCH)
         self.check_invariants()
         if ended != len(job.pages):
-            self.differ(STATE, "end", f"transfer {numbers[0]} moved {len(job.pages)} pages, {ended} in the model")
+            self.differ(
+                STATE, "end", f"transfer {numbers[0]} moved {len(job.pages)} pages, {ended} in the model"
+            )
         self.settle()
 
     def _told(self, numbers: Sequence[int]) -> None:
         job = self.jobs.get(numbers[0])
         if job is None or not job.moved:
-            self.differ(STATE, "told", f"transfer {numbers[0]} is said to have ended, and its bytes have not moved")
+            self.differ(
+                STATE, "told", f"transfer {numbers[0]} is said to have ended, and its bytes have not moved"
+            )
 
     def _retry(self, numbers: Sequence[int]) -> None:
         job = self.jobs.get(numbers[0])
@@ -427,6 +465,9 @@ class Translation(Books):
             if not self.mirror.do("unpublish", self.stored.pop(key, 0)):
                 self.differ(REFUSED, "drop", f"key {key} leaves the host, and the model's store hasn't it")
             self.heard.discard(key)
+            for job in self.jobs.values():
+                # What a later transfer does with this key is another matter.
+                job.keys = [-1 if k == key else k for k in job.keys]
 
     def _lost(self, numbers: Sequence[int]) -> None:
         self.differ(NO_WORD, "lost", f"the stores of keys {list(numbers)} failed for good")
@@ -451,6 +492,17 @@ class Translation(Books):
     def _loading(self) -> set[int]:
         """Blocks into which a load begins in this step."""
         return {int(b) for row in self._segment() if row[0] == "load+" for b in row[2::2]}
+
+    def _offers_next(self, request: int) -> bool:
+        """Whether the next step that the engine makes offers pages of the request."""
+        steps = 0
+        for what, *numbers in self.rows[self.row + 1 :]:
+            steps += what == "step"
+            if steps == 1 and what == "offer" and numbers[0] == request:
+                return True
+            if steps > 1:
+                return False
+        return False
 
     def _loads(self, request: int) -> bool:
         """Whether the request claims pages of the host in this step."""
