@@ -100,6 +100,10 @@ def _host(books: Books, look: Look) -> None:
         engine = look.host.get(key, -1)
         x = books.stored.get(key, -1)
         model = int(entries[x]) if x in entries else -1
+        if engine == 1 and key not in books.heard:
+            books.differ(
+                STATE, "host-early", f"key {key} can be loaded, and nobody said that its store ended"
+            )
         if engine == model:
             continue
         jobs = [job for job in books.jobs.values() if job.store and key in job.keys]
@@ -127,4 +131,4 @@ def _flight(books: Books, look: Look) -> None:
 
 
 def _word(state: int) -> str:
-    return {-1: "not there", 0: "coming", 1: "there"}[state]
+    return {-1: "not there", 0: "coming", 1: "there"}.get(state, str(state))

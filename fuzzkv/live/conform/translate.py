@@ -286,6 +286,10 @@ class Translation(Books):
             self._preempting = -1
             self.leave(request, "preempt")
         else:
+            if not self._ends(request):
+                self.differ(
+                    REFUSED, "free", f"request {request} loses its blocks, and neither ends nor is preempted"
+                )
             self._read()
             self.leave(request, "finish", self._offers_next(request))
 
@@ -502,6 +506,17 @@ class Translation(Books):
                 return True
             if steps > 1:
                 return False
+        return False
+
+    def _ends(self, request: int) -> bool:
+        """Whether the request was aborted before, or ends before the next step."""
+        if ("abort", request) in self.rows[: self.row]:
+            return True
+        for what, *numbers in self.rows[self.row :]:
+            if what == "step":
+                return False
+            if what in ("finish", "abort") and numbers == [request]:
+                return True
         return False
 
     def _loads(self, request: int) -> bool:

@@ -18,8 +18,9 @@ SCHEDULES = {
     "shared": (12, (("arrive", 0, 8, 3), ("step", 4, 0, 0), ("arrive", 1, 13, 3), ("step", 6, 0, 0), ("arrive", 0, 8, 3))),
     "held": (12, (("hold", 1, 0, 0), ("arrive", 0, 9, 3), ("step", 3, 0, 0), ("arrive", 1, 13, 20), ("complete", 0, 0, 0),
                   ("step", 6, 0, 0), ("abort", 0, 0, 0), ("step", 2, 0, 0))),
-    "tight": (7, (("arrive", 0, 4, 34), ("step", 1, 0, 0), ("arrive", 4, 12, 34), ("step", 8, 0, 0))),
+    "tight": (6, (("arrive", 0, 4, 34), ("step", 1, 0, 0), ("arrive", 4, 12, 34), ("step", 8, 0, 0))),
     "reused": (4, (("hold", 1, 0, 0), ("arrive", 0, 8, 2), ("step", 8, 0, 0), ("arrive", 4, 8, 2), ("step", 8, 0, 0))),
+    "full": (12, (("arrive", 0, 16, 1), ("step", 4, 0, 0), ("arrive", 4, 16, 1), ("step", 4, 0, 0), ("arrive", 4, 12, 1))),
 }  # fmt: skip
 SETS = ((), ("vllm:prefix-cache",), ("vllm:offload-lru",), ("vllm:offload-lru", "vllm:prefix-cache"))
 
@@ -58,7 +59,9 @@ def late_stores(history: LiveHistory) -> Iterator[LiveHistory]:
         until = next((i for i in places(history, LOOK + "end") if i > taken[0]), len(history.log))
         for i, row in enumerate(history.log):
             late = end <= i <= until
-            if late and (row == ("store-", job) or row == ("store=", job) or (row[0] == "ready" and row[1:] == keys)):
+            if late and (
+                row == ("store-", job) or row == ("store=", job) or (row[0] == "ready" and row[1:] == keys)
+            ):
                 tail.append(row)
                 continue
             if late and row[0] == LOOK + "flight":
@@ -73,9 +76,10 @@ def late_stores(history: LiveHistory) -> Iterator[LiveHistory]:
 
 
 def main() -> None:
-    """Run the schedules on engines and keep what came of them."""
+    """Run the schedules on engines and keep what came of them, but for runs that leave the model's size."""
     from fuzzkv.live.conform.conformance import LOOKING
     from fuzzkv.live.conform.small import configured
+    from fuzzkv.live.conform.translate import translate
     from fuzzkv.live.policies import resolve
     from fuzzkv.live.process import ProcessLife
 
@@ -84,8 +88,10 @@ def main() -> None:
         with ProcessLife(configured(resolve(names) if names else ()), watchers=(LOOKING,)) as life:
             for name, (pool, events) in SCHEDULES.items():
                 schedule = LiveSchedule(pool, 256, events)
-                history = life.run(schedule).as_json()
-                history["margins"] = []
+                run = life.run(schedule)
+                if translate(run, pool).cut:
+                    continue
+                history = {**run.as_json(), "margins": []}
                 kept[f"{name} on {'+'.join(names) or 'plain'}"] = {
                     "schedule": schedule.as_json(),
                     "history": history,
