@@ -18,7 +18,7 @@ from typing import NoReturn
 import click
 
 from fuzzkv import __version__
-from fuzzkv.cli import audit, cases, corpus, exhaust, gate, hunt, necessity, policies, verify
+from fuzzkv.cli import audit, cases, conform, corpus, exhaust, gate, hunt, necessity, policies, verify
 from fuzzkv.cli.shared import Group
 from fuzzkv.errors import (
     EXIT_CLEAN,
@@ -46,6 +46,7 @@ for command in (
     cases.replay,
     cases.explain,
     audit.audit,
+    conform.conform,
     policies.policies,
     policies.accept,
     corpus.corpus,

@@ -1,0 +1,96 @@
+"""``fuzzkv conform``: the same schedules on an engine and on the model."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fuzzkv.cli.shared import Live, console, no_color_option
+
+
+@click.command()
+@click.option("--target", type=click.Choice(["vllm"]), default="vllm", show_default=True)
+@click.option(
+    "--policies", default="", help="Comma list of the engine's policies; all sets of up to three are run."
+)
+@click.option(
+    "--max-time",
+    default="60s",
+    show_default=True,
+    help="Time for all sets together, starts of engines apart: 90s, 10m.",
+)
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True)
+@click.option(
+    "--json", "json_file", type=click.Path(path_type=Path), default=None, help="Write the report here."
+)
+@no_color_option
+def conform(
+    target: str, policies: str, max_time: str, seed: int, json_file: Path | None, no_color: bool
+) -> None:
+    """Hold an engine's page events against the model.
+
+    Random small schedules run on a live engine; its page-event log is made again on the model, act by act, and after
+    every step both say where every page is. Differences that a known gap of the model explains are counted under its
+    name; all others are shown with the shrunk schedule. Exit 0: everything is explained; 1: something isn't; 3: the
+    engine can't start, or a set was never looked at. See docs/conformance.md.
+    """
+    from fuzzkv.canonical import file_bytes
+    from fuzzkv.files import atomic_write
+    from fuzzkv.live.conform import conformance as way
+    from fuzzkv.live.nursery import Nursery
+    from fuzzkv.live.process import ProcessLife
+    from fuzzkv.options import parse_policies, parse_seconds
+    from fuzzkv.replay.engine import require
+
+    chosen = way.chosen(parse_policies(policies) if policies else way.USUAL)
+    seconds = parse_seconds(max_time)
+    engine = require("cpu")
+    live = Live()
+    nursery = Nursery()
+
+    def start(config: Any) -> ProcessLife:
+        command = nursery.command() if nursery.ready() else None
+        return ProcessLife(config, watchers=(way.LOOKING,), command=command)
+
+    try:
+        rows = way.conformance(chosen, start, seed=seed, seconds=seconds, tell=live)
+    finally:
+        nursery.close()
+    live.end()
+    report = way.report(rows, engine=engine, seed=seed)
+    show(report, rows, console(no_color))
+    if json_file is not None:
+        atomic_write(json_file, file_bytes(report))
+    sys.exit(report["exit_code"])
+
+
+def show(report: dict[str, Any], rows: Any, out: Any) -> None:
+    """A table of the sets, one of the known gaps, and what nothing explains."""
+    from rich.table import Table
+
+    from fuzzkv.live.conform.differences import CLASSES
+
+    table = Table(title=f"{report['engine']} against the model")
+    for column in ("set", "runs", "events", "looks", "cut", *CLASSES, "not explained"):
+        table.add_column(column, justify="left" if column == "set" else "right", overflow="fold")
+    for row in rows:
+        by_class = [row.of_class(kind) for kind in CLASSES]
+        numbers = (row.schedules, row.events, row.looks, row.cut.total(), *by_class, len(row.unexplained))
+        table.add_row(row.name, *map(str, numbers))
+    out.print(table)
+    gaps = Table("known gap", "class", "met", "why", title="Explained differences")
+    for gap in report["gaps"]:
+        gaps.add_row(gap["name"], gap["class"], str(gap["met"]), gap["reason"])
+    out.print(gaps)
+    for row in rows:
+        for one in row.unexplained:
+            out.print(
+                f"{row.name}: {one['class']} ({one['what']}) at step {one['step']}: {one['text']}",
+                markup=False,
+            )
+            out.print(f"  {one['schedule']}", markup=False)
+    total = f"{report['explained']} differences explained, {report['unexplained']} not."
+    out.print(f"{report['schedules']} schedules, {report['page_events']} page events. {total}")
