@@ -20,7 +20,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help hunt test venv lint bench bench-discovery bench-solver clean
+.PHONY: help hunt test test-engine venv lint bench bench-discovery bench-engine bench-solver clean
 
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.fuzzkv-$(ENGINE)
@@ -34,9 +34,11 @@ endif
 help:
 	@echo "make hunt    set up, then find, shrink, confirm and file conflicts"
 	@echo "make test    set up, then run the tests"
+	@echo "make test-engine   the slow tests on live engines: planted faults, the rollback audit"
 	@echo "make lint    ruff, mypy --strict and the layering check"
 	@echo "make bench   measure the model"
 	@echo "make bench-discovery   planted conflicts, against three peers (about half an hour)"
+	@echo "make bench-engine      steps/s of a live engine, and what the instrumentation costs (two minutes)"
 	@echo "make bench-solver      the solver against the explicit-state search (about ten minutes)"
 	@echo "make clean   remove the environment and caches"
 	@echo "ENGINE=none make test   does without a real engine (a small install)"
@@ -44,10 +46,16 @@ help:
 hunt: $(STAMP)
 	$(BIN)/fuzzkv hunt --policies $(POLICIES) $(HUNT_FLAGS)
 
-# The engine's tests share one engine in a process of their own: its start trips over the solver's bindings.
+# The engine's tests share one engine a process: one for confirmations, one with a host tier (a connector is a process-wide global).
 test: $(STAMP)
 	$(BIN)/python -m pytest -q -n auto -m "not engine" $(PYTEST_FLAGS)
 	$(BIN)/python -m pytest -q -m engine tests/replay
+	$(BIN)/python -m pytest -q -m "engine and not slow" tests/live
+
+# Those that start engines of their own: planted faults through whole hunts, the audit, users' own code.
+test-engine: $(STAMP)
+	$(BIN)/python -m pytest -q -m engine tests/live
+	$(BIN)/python -m pytest -q -m engine tests/audit
 
 lint: $(STAMP)
 	$(BIN)/ruff check fuzzkv tests scripts bench
@@ -61,6 +69,9 @@ bench: $(STAMP)
 bench-discovery: $(STAMP)
 	$(PIP) install --quiet 'atheris>=2.3'
 	$(BIN)/python -m bench.discovery $(BENCH_FLAGS)
+
+bench-engine: $(STAMP)
+	$(BIN)/python -m bench.engine --json bench/results/engine.json $(BENCH_FLAGS)
 
 # BENCH_FLAGS=--quick: small scopes, a minute.
 bench-solver: $(STAMP)
