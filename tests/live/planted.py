@@ -36,7 +36,12 @@ class LateCopy(Twin):
     """A store that vLLM waits for, because its page is about to be given away, goes on all the same."""
 
     def spoil(self, worker: Any) -> None:
-        worker.link.obeys_wait = False
+        worker.__class__ = _LateCopy
+
+
+class _LateCopy(HostWorker):
+    def wait(self, job_ids: set[int]) -> None:
+        """Nothing is waited for."""
 
 
 class FailedDone(Twin):

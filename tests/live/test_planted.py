@@ -60,9 +60,9 @@ class Calm:
 
 
 def planted(name: str) -> LivePolicy:
-    """A host tier of six chunks with this fault."""
+    """A host tier of three chunks with this fault."""
     manifest = manifest_of("offload", "near-reuse", "planted", COPY_OUT, COPY_IN, source=MODULE)
-    tier = {"spec": name, "spec_module": MODULE, "frames": 6}
+    tier = {"spec": name, "spec_module": MODULE, "frames": 3}
     return LivePolicy(name=f"user:{name}", manifest=manifest, tier=tier, exercised=("stores", "loads"))
 
 
