@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,11 +16,11 @@ from fuzzkv.live.cases import make_live_case
 from fuzzkv.live.config import EngineConfig
 from fuzzkv.live.history import trace
 from fuzzkv.live.portfolio import Portfolio, form_of
-from fuzzkv.live.schedule import LiveSchedule
+from fuzzkv.live.schedule import BOUNDS, STEP, LiveSchedule
 from fuzzkv.live.shrinking import TRIES, LiveShrinker
 
 NEAR: Final = 40
-"""Small changes of a schedule under which each subset has to pass."""
+"""Random small changes of a schedule under which each subset has to pass, beside those of its time."""
 
 
 @dataclass
@@ -86,8 +86,7 @@ class LiveFiling:
         for arm in arms[:-1]:
             near = Portfolio(form_of(whole.policies), f"{self.seed} near {' '.join(arm.names)}")
             near.keep(schedule)
-            for _ in range(NEAR):
-                changed = near.changed()
+            for changed in (*in_other_time(schedule), *(near.changed() for _ in range(NEAR))):
                 other = self.arms.run(arm.policies, changed)
                 if any(trace(v) in wanted for v in other.violations[:1]):
                     return other, changed
@@ -122,6 +121,15 @@ class LiveFiling:
 
     def _tell(self, event: Event) -> None:
         emit(self.listeners, event)
+
+
+def in_other_time(schedule: LiveSchedule) -> Iterator[LiveSchedule]:
+    """The schedule with one stretch of steps longer or shorter."""
+    events, (least, most) = schedule.events, BOUNDS[STEP][0]
+    for i, (op, a, b, c) in enumerate(events):
+        for steps in range(least, most + 1) if op == STEP else ():
+            if steps != a:
+                yield schedule.with_events((*events[:i], (op, steps, b, c), *events[i + 1 :]))
 
 
 def _within(kind: LiveKind, other: LiveKind) -> bool:
