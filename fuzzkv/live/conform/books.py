@@ -142,8 +142,9 @@ class Books:
                 NO_WORD, "queue", f"request {request} ends inside a block", residue=residue, request=request
             )
         if branch := max(branches):
-            text_says = f"request {request} shares only the beginning of its text"
-            self.differ(NO_WORD, "text", text_says, branch=branch, parent=1)
+            parts = f"request {request} shares only the beginning of its text"
+            first = next(i for i, b in enumerate(branches) if b)
+            self.differ(NO_WORD, "text", parts, branch=branch, behind=first)
         slot = free[0]
         if not self.mirror.open(slot, text, branches, tokens_of_page(len(prompt), BLOCK)):
             self.differ(REFUSED, "open", f"no session of {pages} pages opens for request {request}")

@@ -48,7 +48,7 @@ GAPS: Final[tuple[Gap, ...]] = (
         NO_WORD,
         "text",
         "Two texts of the model are the same or have nothing in common; prompts of the engine may part behind some blocks.",
-        lambda f: f["branch"] > 0 and f["parent"] == 1,
+        lambda f: f["branch"] > 0 and f["behind"] > 0,
     ),
     Gap(
         "several-pages",

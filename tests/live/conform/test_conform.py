@@ -60,6 +60,20 @@ def test_an_engine_s_log_is_explained(name: str) -> None:
     assert result.looks > 5 and result.events > 5
 
 
+@pytest.mark.parametrize(
+    ("name", "gap"),
+    [
+        ("sharing on vllm:offload-lru+vllm:prefix-cache", "preempt-sharing"),
+        ("waiting on vllm:offload-lru", "preempt-waiting"),
+        ("afterwards on vllm:offload-lru", "stores-after-end"),
+        ("brief on vllm:offload-lru", "stores-outlive"),
+    ],
+)
+def test_what_is_met_seldom_is_explained_by_its_own_gap(name: str, gap: str) -> None:
+    history, frames = run_of(name)
+    assert gap in [d.gap for d in translate(history, frames).differences]
+
+
 # -- faults planted in a log: each comes out, in every place ------------------------------------------------
 
 
@@ -139,7 +153,7 @@ def test_a_name_without_translation_is_told() -> None:
 EXAMPLES: dict[str, tuple[dict[str, int], dict[str, int]]] = {
     "waiting": ({"sessions": 2, "blocks": 0}, {"blocks": 1}),
     "partial-block": ({"residue": 5}, {"residue": 0}),
-    "shared-prefix": ({"branch": 1, "parent": 1}, {"parent": 0}),
+    "shared-prefix": ({"branch": 1, "behind": 1}, {"behind": 0}),
     "several-pages": ({"pages": 2}, {"pages": 1}),
     "two-indexes": ({"on_device": 1, "on_store": 0}, {"on_store": 1}),
     "several-blocks-a-key": ({"entry": 1, "same_tag": 1, "same_frame": 0, "listed": 1}, {"same_tag": 0}),

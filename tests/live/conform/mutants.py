@@ -1,0 +1,39 @@
+"""``python -m tests.live.conform.mutants``: host tiers with a planted fault under a real engine; which of them the comparison sees.
+
+Its twin without a fault stays silent. Faults that only change bytes can't be seen here: where pages are stays right.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+from fuzzkv.live.conform.conformance import LOOKING, run_one
+from fuzzkv.live.conform.small import configured, draw
+from fuzzkv.live.policies import resolve
+from fuzzkv.live.process import ProcessLife
+
+SPECS = ("Twin", "LateCopy", "FailedDone", "DoubleFree", "ForgottenPin", "WrongChunk")
+SCHEDULES = 150
+
+
+def main() -> None:
+    """A line for each."""
+    policies = resolve(["vllm:offload-lru", "vllm:preempt"])
+    config = configured(policies)
+    assert config.tier is not None
+    for spec in SPECS:
+        tier = replace(config.tier, spec=spec, spec_module="tests.live.planted")
+        random = Random("mutants")
+        with ProcessLife(replace(config, tier=tier), watchers=(LOOKING,)) as life:
+            for n in range(1, SCHEDULES + 1):
+                found = run_one(life, draw(random, policies))[1].unexplained
+                if found:
+                    print(f"{spec}: schedule {n}: {found[0].kind} ({found[0].what}): {found[0].text}")
+                    break
+            else:
+                print(f"{spec}: nothing unexplained in {SCHEDULES} schedules", flush=True)
+
+
+if __name__ == "__main__":
+    main()
