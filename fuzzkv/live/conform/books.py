@@ -123,7 +123,8 @@ class Books:
         if request in self.slots:
             slot = self.slots[request]
             if slot in self.lingering:
-                raise Cut("preempted with a store in flight, and back before it ended")
+                # The engine ends a preempted request's stores before it is back; else the model's fence is broken.
+                self._end(request, self.lingering.pop(slot).end)
             return slot
         free = [r for r in range(NR) if not self.mirror.active(r)]
         prompt = self.prompts[request]

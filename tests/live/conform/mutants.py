@@ -1,10 +1,11 @@
-"""``python -m tests.live.conform.mutants``: host tiers with a planted fault under a real engine; which of them the comparison sees.
+"""``python -m tests.live.conform.mutants [NAME ...]``: host tiers with a planted fault under a real engine; which of them the comparison sees.
 
 Its twin without a fault stays silent. Faults that only change bytes can't be seen here: where pages are stays right.
 """
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from random import Random
 
@@ -13,8 +14,8 @@ from fuzzkv.live.conform.small import configured, draw
 from fuzzkv.live.policies import resolve
 from fuzzkv.live.process import ProcessLife
 
-SPECS = ("Twin", "LateCopy", "FailedDone", "DoubleFree", "ForgottenPin", "WrongChunk")
-SCHEDULES = 150
+SPECS = ("Twin", "Deaf", "FailedDone", "DoubleFree", "ForgottenPin", "WrongChunk")
+SCHEDULES = 400
 
 
 def main() -> None:
@@ -22,8 +23,8 @@ def main() -> None:
     policies = resolve(["vllm:offload-lru", "vllm:preempt"])
     config = configured(policies)
     assert config.tier is not None
-    for spec in SPECS:
-        tier = replace(config.tier, spec=spec, spec_module="tests.live.planted")
+    for spec in sys.argv[1:] or SPECS:
+        tier = replace(config.tier, spec=spec, spec_module="tests.live.conform.spoilt")
         random = Random("mutants")
         with ProcessLife(replace(config, tier=tier), watchers=(LOOKING,)) as life:
             for n in range(1, SCHEDULES + 1):
