@@ -1,4 +1,4 @@
-"""``python -m tests.live.conform.mutants [NAME ...]``: host tiers with a planted fault under a real engine; which of them the comparison sees.
+"""``python -m tests.live.conform.mutants [NAME ...]``: host tiers with a planted fault under a real engine; which are seen.
 
 Its twin without a fault stays silent. Faults that only change bytes can't be seen here: where pages are stays right.
 """
