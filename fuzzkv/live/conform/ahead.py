@@ -83,7 +83,7 @@ class Ahead(Books):
             if row in self._done_early:
                 continue
             if what == "drop":
-                mine = self.rows[row + 1][:2] == ("offer", request)
+                mine = [r[:2] for r in self.rows[row + 1 : row + 2]] == [("offer", request)]
             elif what == "offer":
                 mine = numbers[0] == request
             elif what == "store+":

@@ -131,7 +131,8 @@ class Hosting(Ahead):
         for key in numbers:
             if any(key in job.keys and not job.store and not job.moved for job in self.jobs.values()):
                 self.differ(REFUSED, "drop-in-use", f"key {key} leaves the host while a load reads it")
-            if not self.mirror.do("unpublish", self.stored.pop(key, 0)):
+            entry = self.stored.pop(key, -1)
+            if entry < 0 or not self.mirror.do("unpublish", entry):
                 self.differ(REFUSED, "drop", f"key {key} leaves the host, and the model's store hasn't it")
             self.heard.discard(key)
             for job in self.jobs.values():

@@ -73,6 +73,10 @@ class Translation(Paging):
             pass
         except Cut as reason:
             cut = str(reason)
+        except (KeyError, IndexError, ValueError) as error:
+            # A log that names what there isn't: nothing that follows can be compared.
+            text = f"row {self.rows[self.row]} names what there isn't ({type(error).__name__}: {error})"
+            self.differences.append(Difference(STATE, "log", text, self.row, self.step))
         return Translated(tuple(self.differences), self.events, self.looks, cut)
 
     def _one(self, what: str, numbers: Sequence[int]) -> None:

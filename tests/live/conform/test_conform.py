@@ -147,6 +147,13 @@ def test_a_name_without_translation_is_told() -> None:
     assert [(d.kind, d.what) for d in result.unexplained] == [("no word", "teleport")]
 
 
+def test_a_row_about_what_there_is_not_is_told() -> None:
+    history, frames = run_of(NAMES[0])
+    for row in (("free", 7, 1), ("load+", 5, 11, 0), ("publish", 11, 3), ("drop", 3), ("step",)):
+        result = translate(with_log(history, [*history.log[:8], row, *history.log[8:]]), frames)
+        assert len(result.unexplained) == 1
+
+
 # -- the known gaps are narrow ------------------------------------------------------------------------------
 
 EXAMPLES: dict[str, tuple[dict[str, int], dict[str, int]]] = {
