@@ -36,6 +36,7 @@ class Job:
     blocks: list[int]
     keys: list[int] = field(default_factory=list)
     moved: bool = False
+    told: bool = False
 
 
 @dataclass

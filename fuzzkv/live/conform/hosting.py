@@ -109,10 +109,12 @@ class Hosting(Ahead):
 
     def _told(self, numbers: Sequence[int]) -> None:
         job = self.jobs.get(numbers[0])
-        if job is None or not job.moved:
-            self.differ(
-                STATE, "told", f"transfer {numbers[0]} is said to have ended, and its bytes have not moved"
-            )
+        if job is not None and job.moved:
+            job.told = True
+            return
+        self.differ(
+            STATE, "told", f"transfer {numbers[0]} is said to have ended, and its bytes have not moved"
+        )
 
     def _retry(self, numbers: Sequence[int]) -> None:
         job = self.jobs.get(numbers[0])

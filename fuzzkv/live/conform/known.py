@@ -72,6 +72,22 @@ GAPS: Final[tuple[Gap, ...]] = (
         lambda f: f["entry"] == 1 and f["same_tag"] == 1 and f["same_frame"] == 0 and f["listed"] == 1,
     ),
     Gap(
+        "publish-waiting",
+        REFUSED,
+        "publish-waiting",
+        "The engine enters loaded pages in its index before their request gets the rest of its blocks; a page of the model is entered when "
+        "its session is computed.",
+        lambda f: f["todo"] == 1 and f["filled"] == 1,
+    ),
+    Gap(
+        "abort-while-loading",
+        REFUSED,
+        "abort",
+        "A request that is aborted while pages are loaded for it keeps its blocks until the engine has heard that the load ended; the "
+        "model abandons the load and frees at once.",
+        lambda f: f["untold_loads"] > 0,
+    ),
+    Gap(
         "stores-outlive",
         REFUSED,
         "finish",

@@ -20,7 +20,8 @@ class Paging(Hosting):
     def __init__(self, history: LiveHistory, frames: int) -> None:
         super().__init__(history, frames)
         self._preempting = -1
-        self._publishing: list[tuple[int, int]] = []
+        self._early: set[tuple[int, int]] = set()
+        """(block, key) of pages that were published while their request waited."""
 
     def read_pages(self) -> None:
         """The step's forward pass, if it has not been."""
@@ -68,9 +69,7 @@ class Paging(Hosting):
                     STATE, "alloc", f"request {request} gets block {block}, the model's page gets no frame"
                 )
             self.bind(block, page)
-        waiting, self._publishing = self._publishing, []
-        for block, key in waiting:
-            self._publish((block, key))
+        self._publish_early(request)
 
     def _take_over(self, block: int) -> None:
         """A block is about to be somebody else's: nobody may have it, and stores from it have to end before."""
@@ -117,7 +116,12 @@ class Paging(Hosting):
         self.name(key, self.chains.chain(request, place))
         if mirror.at("TODO", page) == 1:
             if not self.ready(request):
-                self._publishing.append((block, key))
+                filled = int(mirror.present(page))
+                text = f"block {block} is published while request {request} waits"
+                self.differ(REFUSED, "publish-waiting", text, todo=1, filled=filled)
+                self.index.add((block, key))
+                self.twins.add((block, key))
+                self._early.add((block, key))
                 return
             self.admit(request)
         if place == mirror.at("R_N", slot) - 1 and mirror.at("R_RES", slot) > 0:
@@ -137,6 +141,17 @@ class Paging(Hosting):
         if not mirror.do("publish", page, DEVICE_KEYS):
             self.differ(REFUSED, "publish-refused", f"the model doesn't publish block {block}")
         self.entries[mirror.entry(page, DEVICE_KEYS)] = (block, key)
+
+    def _publish_early(self, request: int) -> None:
+        """A request that waited is computed: what was published before is published in the model too."""
+        if not self.mirror.running(self.slots[request]):
+            return
+        mine = sorted(pair for pair in self._early & self.twins if pair[0] in self.held[request])
+        for block, key in mine:
+            self._early.discard((block, key))
+            self.twins.discard((block, key))
+            self.index.discard((block, key))
+            self._publish((block, key))
 
     def _evict(self, numbers: Sequence[int]) -> None:
         block = numbers[0]

@@ -7,13 +7,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fuzzkv.contract.layout import NR, TOKENS
+from fuzzkv.contract.layout import NR, PAGES, TOKENS
 from fuzzkv.live.conform.ahead import POLL
 from fuzzkv.live.conform.books import Cut, Stop
 from fuzzkv.live.conform.compare import Look, compare
 from fuzzkv.live.conform.differences import NO_WORD, REFUSED, STATE, Difference
 from fuzzkv.live.conform.looking import LOOK
-from fuzzkv.live.conform.mirror import FETCH, tokens_of_page
+from fuzzkv.live.conform.mirror import tokens_of_page
 from fuzzkv.live.conform.paging import Paging
 from fuzzkv.live.history import LiveHistory
 from fuzzkv.live.schedule import BLOCK, blocks
@@ -161,8 +161,11 @@ class Translation(Paging):
             self.lingering[slot].end = "finish"
         elif not self.held[request]:
             self.leave(request, "finish", self._offers_next(request))
-        elif not self.mirror.copies_of(slot, FETCH):
-            self.differ(STATE, "not-freed", f"request {request} has ended, and its blocks were not freed")
+        else:
+            pages = range(slot * PAGES, (slot + 1) * PAGES)
+            loads = [j for j in self.jobs.values() if not (j.store or j.told) and set(j.pages) & set(pages)]
+            text = f"request {request} has ended and its blocks were not freed; {len(loads)} loads into them are under way"
+            self.differ(REFUSED, "abort", text, untold_loads=len(loads))
 
     def _preempt(self, numbers: Sequence[int]) -> None:
         self._preempting = numbers[0]

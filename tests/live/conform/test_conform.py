@@ -163,6 +163,8 @@ EXAMPLES: dict[str, tuple[dict[str, int], dict[str, int]]] = {
     "several-pages": ({"pages": 2}, {"pages": 1}),
     "two-indexes": ({"on_device": 1, "on_store": 0}, {"on_store": 1}),
     "several-blocks-a-key": ({"entry": 1, "same_tag": 1, "same_frame": 0, "listed": 1}, {"same_tag": 0}),
+    "publish-waiting": ({"todo": 1, "filled": 1}, {"filled": 0}),
+    "abort-while-loading": ({"untold_loads": 1}, {"untold_loads": 0}),
     "stores-outlive": ({"stores": 1, "loads": 0, "late_offer": 0}, {"loads": 1}),
     "stores-after-end": ({"stores": 0, "loads": 0, "late_offer": 1}, {"loads": 1}),
     "stores-outlive-preemption": ({"stores": 1, "loads": 0, "late_offer": 0}, {"loads": 1}),
@@ -271,7 +273,7 @@ def test_what_is_not_explained_is_shrunk_and_told(died: bool) -> None:
     (row,) = conformance((), lambda config: Played(None if died else broken), seed=0, seconds=60, most=9)
     assert exit_code([row]) == 1 and len(row.unexplained) == row.schedules == 3
     assert row.unexplained[0]["schedule"]["events"] == []
-    assert row.unexplained[0]["what"] == ("hung" if died else "not-freed")
+    assert row.unexplained[0]["what"] == ("hung" if died else "abort")
 
 
 def test_what_the_engine_s_own_checks_find_is_told() -> None:
