@@ -74,8 +74,9 @@ def show(report: dict[str, Any], rows: Any, out: Any) -> None:
     from fuzzkv.live.conform.differences import CLASSES
 
     table = Table(title=f"{report['engine']} against the model")
-    for column in ("set", "runs", "events", "looks", "cut", *CLASSES, "not explained"):
-        table.add_column(column, justify="left" if column == "set" else "right", overflow="fold")
+    table.add_column("set", min_width=14)
+    for column in ("runs", "events", "looks", "cut", *CLASSES, "not explained"):
+        table.add_column(column, justify="right")
     for row in rows:
         by_class = [row.of_class(kind) for kind in CLASSES]
         numbers = (row.schedules, row.events, row.looks, row.cut.total(), *by_class, len(row.unexplained))

@@ -36,6 +36,7 @@ class Job:
     blocks: list[int]
     keys: list[int] = field(default_factory=list)
     moved: bool = False
+    told: bool = False
 
 
 @dataclass
@@ -123,7 +124,8 @@ class Books:
         if request in self.slots:
             slot = self.slots[request]
             if slot in self.lingering:
-                raise Cut("preempted with a store in flight, and back before it ended")
+                # The engine ends a preempted request's stores before it is back; else the model's fence is broken.
+                self._end(request, self.lingering.pop(slot).end)
             return slot
         free = [r for r in range(NR) if not self.mirror.active(r)]
         prompt = self.prompts[request]
@@ -142,8 +144,9 @@ class Books:
                 NO_WORD, "queue", f"request {request} ends inside a block", residue=residue, request=request
             )
         if branch := max(branches):
-            text_says = f"request {request} shares only the beginning of its text"
-            self.differ(NO_WORD, "text", text_says, branch=branch, parent=1)
+            parts = f"request {request} shares only the beginning of its text"
+            first = next(i for i, b in enumerate(branches) if b)
+            self.differ(NO_WORD, "text", parts, branch=branch, behind=first)
         slot = free[0]
         if not self.mirror.open(slot, text, branches, tokens_of_page(len(prompt), BLOCK)):
             self.differ(REFUSED, "open", f"no session of {pages} pages opens for request {request}")

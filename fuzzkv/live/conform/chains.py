@@ -44,6 +44,10 @@ class Chains:
             raise TooManyTexts
         return known
 
+    def length(self, request: int) -> int:
+        """Tokens that a request ever held."""
+        return len(self._tokens[request])
+
     def chain(self, request: int, page: int) -> tuple[int, ...]:
         """The tokens up to the end of a page: what is in it and what it was computed behind."""
         return self._tokens[request][: (page + 1) * self._block]

@@ -138,7 +138,7 @@ def _one_set(row: Row, life: Life, seed: int, until: float, most: int) -> None:
     for schedule in _schedules(row.policies, seed):
         if row.schedules >= most or time.monotonic() > until or len(row.unexplained) >= SHOWN:
             return
-        history, result = _run(life, schedule)
+        history, result = run_one(life, schedule)
         row.schedules += 1
         row.events += result.events
         row.looks += result.looks
@@ -167,7 +167,8 @@ COUNTED: Final = (
 """What says that the policies of a set did something."""
 
 
-def _run(life: Life, schedule: LiveSchedule) -> tuple[LiveHistory | None, Translated]:
+def run_one(life: Life, schedule: LiveSchedule) -> tuple[LiveHistory | None, Translated]:
+    """One schedule on a life, held against the model; no history if the life died."""
     try:
         history = life.run(schedule)
     except LifeDied as death:
@@ -188,7 +189,7 @@ def shrunk(schedule: LiveSchedule, life: Life, difference: Difference) -> LiveSc
     def shows(candidate: LiveSchedule) -> bool:
         nonlocal runs
         runs += 1
-        found = _run(life, candidate)[1].unexplained if runs <= SHRINK_RUNS else ()
+        found = run_one(life, candidate)[1].unexplained if runs <= SHRINK_RUNS else ()
         return any((d.kind, d.what) == (difference.kind, difference.what) for d in found)
 
     again = True

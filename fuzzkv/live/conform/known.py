@@ -48,7 +48,7 @@ GAPS: Final[tuple[Gap, ...]] = (
         NO_WORD,
         "text",
         "Two texts of the model are the same or have nothing in common; prompts of the engine may part behind some blocks.",
-        lambda f: f["branch"] > 0 and f["parent"] == 1,
+        lambda f: f["branch"] > 0 and f["behind"] > 0,
     ),
     Gap(
         "several-pages",
@@ -70,6 +70,22 @@ GAPS: Final[tuple[Gap, ...]] = (
         "publish",
         "The engine's index may hold several blocks under one key (the last block of a prompt is always computed anew); the model's one.",
         lambda f: f["entry"] == 1 and f["same_tag"] == 1 and f["same_frame"] == 0 and f["listed"] == 1,
+    ),
+    Gap(
+        "publish-waiting",
+        REFUSED,
+        "publish-waiting",
+        "The engine enters loaded pages in its index before their request gets the rest of its blocks; a page of the model is entered when "
+        "its session is computed.",
+        lambda f: f["todo"] == 1 and f["filled"] == 1,
+    ),
+    Gap(
+        "abort-while-loading",
+        REFUSED,
+        "abort",
+        "A request that is aborted while pages are loaded for it keeps its blocks until the engine has heard that the load ended; the "
+        "model abandons the load and frees at once.",
+        lambda f: f["untold_loads"] > 0,
     ),
     Gap(
         "stores-outlive",

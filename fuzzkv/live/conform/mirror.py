@@ -162,6 +162,10 @@ class Mirror:
         """Whether it has all its pages."""
         return bool(facts.running(self.state, r))
 
+    def present(self, p: int) -> bool:
+        """Whether a page has a filled device frame."""
+        return bool(facts.present(self.state, p))
+
     def missing(self, r: int) -> int:
         """Pages that it waits for and nothing brings."""
         return sum(bool(facts.to_do(self.state, r * PAGES + i)) for i in range(self.at("R_N", r)))

@@ -21,7 +21,18 @@ SCHEDULES = {
     "tight": (6, (("arrive", 0, 4, 34), ("step", 1, 0, 0), ("arrive", 4, 12, 34), ("step", 8, 0, 0))),
     "reused": (4, (("hold", 1, 0, 0), ("arrive", 0, 8, 2), ("step", 8, 0, 0), ("arrive", 4, 8, 2), ("step", 8, 0, 0))),
     "full": (12, (("arrive", 0, 16, 1), ("step", 4, 0, 0), ("arrive", 4, 16, 1), ("step", 4, 0, 0), ("arrive", 4, 12, 1))),
+    "sharing": (5, (("arrive", 0, 11, 4), ("hold", 1, 0, 0), ("fork", 0, 5, 3), ("step", 3, 0, 0))),
+    "waiting": (7, (("arrive", 3, 13, 1), ("fork", 0, 4, 4), ("arrive", 3, 8, 20))),
+    "afterwards": (12, (("arrive", 0, 14, 1), ("arrive", 2, 16, 2))),
+    "brief": (12, (("arrive", 0, 12, 3), ("fork", 0, 4, 1))),
 }  # fmt: skip
+ONLY = {
+    "sharing": "vllm:offload-lru+vllm:prefix-cache",
+    "waiting": "vllm:offload-lru",
+    "afterwards": "vllm:offload-lru",
+    "brief": "vllm:offload-lru",
+}
+"""Schedules that are kept for one set alone: each met a gap that was not known before."""
 SETS = ((), ("vllm:prefix-cache",), ("vllm:offload-lru",), ("vllm:offload-lru", "vllm:prefix-cache"))
 
 
@@ -87,6 +98,8 @@ def main() -> None:
     for names in SETS:
         with ProcessLife(configured(resolve(names) if names else ()), watchers=(LOOKING,)) as life:
             for name, (pool, events) in SCHEDULES.items():
+                if ONLY.get(name, "+".join(names)) != "+".join(names):
+                    continue
                 schedule = LiveSchedule(pool, 256, events)
                 run = life.run(schedule)
                 if translate(run, pool).cut:
