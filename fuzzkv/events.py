@@ -232,6 +232,15 @@ class CaseFiled(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class CaseWithdrawn(Event):
+    """A case that was filed at once is there no more: a shorter one, or one of fewer policies, took its place, or it turned
+    out to be no conflict.
+    """
+
+    case_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class WarningRaised(Event):
     """Something that the user should know and that does not stop the hunt; ``cure`` says what to do about
     it.

@@ -10,7 +10,16 @@ from typing import Any, Final
 
 from fuzzkv.corpus import save_case, write_index
 from fuzzkv.errors import FuzzkvError
-from fuzzkv.events import CaseFiled, ConflictFound, Event, Listener, PhaseStarted, ShrinkStep, emit
+from fuzzkv.events import (
+    CaseFiled,
+    CaseWithdrawn,
+    ConflictFound,
+    Event,
+    Listener,
+    PhaseStarted,
+    ShrinkStep,
+    emit,
+)
 from fuzzkv.live.arms import Arm, Arms, LiveKind, Verdict
 from fuzzkv.live.cases import make_live_case
 from fuzzkv.live.config import EngineConfig
@@ -40,6 +49,7 @@ class LiveFiling:
     filed: dict[LiveKind, dict[str, Any]] = field(default_factory=dict)
     shrinks: dict[str, dict[str, list[int]]] = field(default_factory=dict)
     lost: list[str] = field(default_factory=list)
+    _new: set[str] = field(default_factory=set)
 
     def known(self, arm: Arm) -> bool:
         """Whether a case tells of this failure: its kind, or the same of a smaller set."""
@@ -72,11 +82,11 @@ class LiveFiling:
         fewer = self._fewer(small, arms)
         if fewer is not None:
             self.filed.pop(kind, None)
-            (self.folder / f"{quick['id']}.json").unlink(missing_ok=True)
+            self._withdraw(quick["id"])
             return fewer
         case = self._save(arms, kind, small, drawn, minimal=shrinker.tried < self.tries)
         if case["id"] != quick["id"]:
-            (self.folder / f"{quick['id']}.json").unlink(missing_ok=True)
+            self._withdraw(quick["id"])
         return None
 
     def _fewer(self, schedule: LiveSchedule, arms: tuple[Arm, ...]) -> tuple[Arm, LiveSchedule] | None:
@@ -112,12 +122,19 @@ class LiveFiling:
             minimal=minimal,
         )
         saved = save_case(case, self.folder)
+        if saved.new:
+            self._new.add(saved.case["id"])
         self.filed[kind] = saved.case
         for larger in [k for k in self.filed if _within(kind, k)]:
             # It fails in the same way as this part of it, so it is no kind of its own.
-            (self.folder / f"{self.filed.pop(larger)['id']}.json").unlink(missing_ok=True)
+            self._withdraw(self.filed.pop(larger)["id"])
         self._tell(CaseFiled(saved.case["id"], str(saved.path), saved.new, saved.case))
         return saved.case
+
+    def _withdraw(self, ident: str) -> None:
+        if ident in self._new:  # what was there before stays
+            (self.folder / f"{ident}.json").unlink(missing_ok=True)
+        self._tell(CaseWithdrawn(ident))
 
     def _tell(self, event: Event) -> None:
         emit(self.listeners, event)

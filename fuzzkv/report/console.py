@@ -201,6 +201,9 @@ class ConsoleReport:
             Text.assemble((f"  {event.verdict} ", style), f"{event.case_id} on {event.target}{detail}{took}")
         )
 
+    def _on_CaseWithdrawn(self, event: ev.CaseWithdrawn) -> None:
+        self.cases.pop(event.case_id, None)
+
     def _on_CaseFiled(self, event: ev.CaseFiled) -> None:
         if event.case:
             self.cases[event.case_id] = event.case

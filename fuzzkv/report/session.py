@@ -72,6 +72,8 @@ class Session:
             self._schedules, self._classes = event.done, event.classes
         elif isinstance(event, ev.CaseFiled):
             self._filed.add(event.case_id)
+        elif isinstance(event, ev.CaseWithdrawn):
+            self._filed.discard(event.case_id)
         elif isinstance(event, ev.Confirmed) and event.verdict == "confirmed":
             self._confirmed.add(event.case_id)
         elif isinstance(event, ev.HuntFinished):

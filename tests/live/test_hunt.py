@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from fuzzkv import events as ev
-from fuzzkv.corpus import load_case, load_corpus, problems
+from fuzzkv.corpus import load_case, load_corpus, problems, save_case
 from fuzzkv.errors import EnvironmentFailure
 from fuzzkv.live.arms import TIE, Arms
 from fuzzkv.live.config import EngineConfig
@@ -361,3 +361,13 @@ def test_what_fewer_show_at_another_time_is_no_conflict(tmp_path: Path) -> None:
     assert row["verdicts"]["conflict"] == row["verdicts"]["then single-policy"] == 1
     assert not result.cases and not list(tmp_path.glob("fkv-*.json")) and result.exit_code == 0
     assert any(isinstance(e, ev.WarningRaised) and e.code == "FKV102" for e in heard)
+    filed = {e.case_id for e in heard if isinstance(e, ev.CaseFiled)}
+    assert filed and filed == {e.case_id for e in heard if isinstance(e, ev.CaseWithdrawn)}
+
+
+def test_what_was_in_the_corpus_before_is_not_taken_away(tmp_path: Path) -> None:
+    _, heard = hunt(tmp_path, Shifted, PAIR, alone=1, max_examples=60)
+    quick = next(e.case for e in heard if isinstance(e, ev.CaseFiled))
+    path = save_case(dict(quick), tmp_path).path
+    hunt(tmp_path, Shifted, PAIR, alone=1, max_examples=60)
+    assert path.exists()
