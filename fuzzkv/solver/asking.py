@@ -46,11 +46,25 @@ class Space:
         return any(policy.free for policy in self.policies)
 
 
+def unrolled(space: Space, *, delayed: bool = False) -> Unrolling:
+    """The schedules of a space, of no events yet."""
+    return Unrolling(
+        space.policies,
+        space.config,
+        space.window,
+        space.codes,
+        arms=space.arms,
+        delayed=delayed,
+        enforce=space.enforce,
+    )
+
+
 class Asked:
     """A question that is being answered.
 
     Is there a schedule of ``depth`` events that shows ``target`` (or, without one, anything that isn't among ``known``)?
-    ``delayed``: one that begins with time that passes.  Takes at most ``seconds``.
+    ``delayed``: one that begins with time that passes.  Takes at most ``seconds``.  An ``unrolling`` of the same space, of no
+    more events than ``depth``, is gone on with.
     """
 
     def __init__(
@@ -62,21 +76,15 @@ class Asked:
         target: Target | None = None,
         known: Sequence[Target] = (),
         delayed: bool = False,
+        unrolling: Unrolling | None = None,
     ) -> None:
         self.space, self.depth = space, depth
-        self._unrolling = unrolling = Unrolling(
-            space.policies,
-            space.config,
-            space.window,
-            space.codes,
-            arms=space.arms,
-            delayed=delayed,
-            enforce=space.enforce,
-        )
+        if unrolling is None:
+            unrolling = unrolled(space, delayed=delayed)
         self.gates = self.clauses = 0
         self._question: Question | None = None
         until = time.monotonic() + seconds
-        for _ in range(depth):
+        while len(unrolling.events) < depth:
             # To unroll takes seconds as well.
             if time.monotonic() >= until:
                 return
@@ -84,14 +92,18 @@ class Asked:
         wanted = unrolling.new(known) if target is None else unrolling.shows(target)
         also = [unrolling.clean(mask) for mask in space.arms]
         also += [unrolling.other_than(events) for events in space.refuted if len(events) == depth]
-        self._question = Question(unrolling.circuit, wanted, *also, watched=unrolling.numbers)
+        self._events = tuple(unrolling.events)
+        watched = tuple(number for event in self._events for number in event)
+        self._question = Question(unrolling.circuit, wanted, *also, watched=watched)
         self.gates, self.clauses = len(unrolling.circuit), self._question.clauses
         self._question.start(until - time.monotonic())
 
     def answer(self) -> tuple[Event, ...] | bool | None:
         """The schedule, ``False`` if there is none, ``None`` if that wasn't known in time; waits for it."""
         found = None if self._question is None else self._question.answer()
-        return self._unrolling.schedule(found) if isinstance(found, Model) else found
+        if not isinstance(found, Model):
+            return found
+        return tuple((found(op), found(a), found(b)) for op, a, b in self._events)
 
     @property
     def running(self) -> bool:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from fuzzkv.contract.schedule import Event
 from fuzzkv.solver.ascent import Judge
-from fuzzkv.solver.asking import Asked, Space
-from fuzzkv.solver.unrolling import Target
+from fuzzkv.solver.asking import Asked, Space, unrolled
+from fuzzkv.solver.unrolling import Target, Unrolling
 
 Events = tuple[Event, ...]
 
@@ -58,6 +58,7 @@ class Refuting:
         self._judge, self._tell = judge, tell
         self._workers = workers or max(1, min(2, os.cpu_count() or 1))
         self._running: list[tuple[Claim, Asked]] = []
+        self._unrolled: dict[tuple[int, tuple[int, ...]], Unrolling] = {}
 
     def run(self, seconds: float) -> None:
         """Go on for so long.  An interrupt ends the questions and is raised."""
@@ -84,8 +85,13 @@ class Refuting:
             if len(claim.events) == 1:
                 claim.shown = True
                 continue
-            space = self._spaces[claim.mask, claim.target]
-            asked = Asked(space, len(claim.events) - 1, target=claim.target, seconds=left)
+            space, depth = self._spaces[claim.mask, claim.target], len(claim.events) - 1
+            # Classes of one set are asked about on the same unrolling, the shortest first: to unroll takes half of the time.
+            key = claim.mask, space.arms
+            shared = self._unrolled.get(key)
+            if shared is None or len(shared.events) > depth:
+                shared = self._unrolled[key] = unrolled(space)
+            asked = Asked(space, depth, target=claim.target, seconds=left, unrolling=shared)
             self._running.append((claim, asked))
 
     def _take(self) -> None:

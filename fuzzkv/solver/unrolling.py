@@ -11,7 +11,7 @@ Only schedules in normal form are unrolled; every other one has a shorter one, o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -232,15 +232,6 @@ class Unrolling:
             seen = [c.not_(self.shows(target)) for target in known if target[0] == invariant.id]
             found.append(c.and_(self.own(invariant.id), *seen))
         return c.or_(*found)
-
-    @property
-    def numbers(self) -> tuple[Any, ...]:
-        """All that isn't known of the events."""
-        return tuple(number for event in self.events for number in event)
-
-    def schedule(self, value: Callable[[Any], int]) -> tuple[Event, ...]:
-        """The events of an answer, which ``value`` reads."""
-        return tuple((value(op), value(a), value(b)) for op, a, b in self.events)
 
 
 def _wide_enough(window: Window, policies: Sequence[Policy], first: Sequence[int]) -> Window:
