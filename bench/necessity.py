@@ -78,6 +78,7 @@ def both(report: Mapping[str, Any]) -> dict[str, Any]:
     known = set(builtin())
     rows = [row for row in report["cases"] if set(row["policies"]) <= known]
     left = [{"id": row["id"], "why": "it needs other policies"} for row in report["cases"] if row not in rows]
+    left = sorted([*left, *report["left_out"]], key=lambda row: str(row["id"]))
     return {"default": judged(rows, left, Bound(**report["bound"])), "all": report}
 
 
