@@ -69,6 +69,7 @@ def made(toy: Any = None, server: Any = None) -> dict[str, Any]:
 
 def page(report: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> str:
     console = make_console(no_color=True)
+    console.width = 100  # whatever the terminal has
     console.print(rollback_page(report, width=console.width))
     return capsys.readouterr().out
 
