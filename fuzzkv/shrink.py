@@ -7,12 +7,11 @@ is tried once more, so the result is 1-minimal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
-from hypothesis.database import ExampleDatabase
 
 from fuzzkv.contract.invariants import BY_ID
 from fuzzkv.contract.schedule import (
@@ -35,6 +34,7 @@ from fuzzkv.edits import TRIES, leaps
 from fuzzkv.machine.engine import BulkEngine
 from fuzzkv.oracles.verdict import Finding, Kind, findings, subsets
 from fuzzkv.strategies.schedules import LONGEST, as_choices, codes, schedules
+from fuzzkv.strategies.start import StartFrom
 
 Events = tuple[Event, ...]
 OPENS = (ARRIVE, QUEUE)
@@ -61,24 +61,6 @@ class Goal:
 
 class _Found(Exception):
     """A drawn schedule reaches the goal."""
-
-
-class _Start(ExampleDatabase):
-    """An example database that holds the one schedule to start from."""
-
-    def __init__(self, choices: bytes) -> None:
-        super().__init__()
-        self.choices = choices
-
-    def fetch(self, key: bytes) -> Iterable[bytes]:
-        """The start, whatever test asks."""
-        return (self.choices,)
-
-    def save(self, key: bytes, value: bytes) -> None:
-        """Nothing is kept."""
-
-    def delete(self, key: bytes, value: bytes) -> None:
-        """Nothing is kept."""
 
 
 @dataclass
@@ -177,7 +159,7 @@ class Shrinker:
         # Seeded, so that the same schedule shrinks to the same case; the settings come after the seed, which
         # would take the database away.
         @settings(
-            database=_Start(as_choices(Schedule(names, best), workload=workload)),
+            database=StartFrom(as_choices(Schedule(names, best), workload=workload)),
             phases=(Phase.reuse, Phase.shrink),
             max_examples=600,
             deadline=None,

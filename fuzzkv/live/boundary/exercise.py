@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 from hypothesis import strategies as st
-from hypothesis.database import ExampleDatabase, choices_to_bytes
+from hypothesis.database import choices_to_bytes
 
 from fuzzkv.live.boundary.record import Report, RuleBroken
 from fuzzkv.live.history import LiveViolation
+from fuzzkv.strategies.start import StartFrom
 
 Call = tuple[int, int, int]
 LONGEST = 48
@@ -125,24 +126,6 @@ def _leave_out(calls: tuple[Call, ...], breaks: Callable[[Sequence[Call]], bool]
     return calls
 
 
-class _Start(ExampleDatabase):
-    """An example database that holds the one sequence to start from."""
-
-    def __init__(self, choices: bytes) -> None:
-        super().__init__()
-        self.choices = choices
-
-    def fetch(self, key: bytes) -> Iterable[bytes]:
-        """The start, whatever test asks."""
-        return (self.choices,)
-
-    def save(self, key: bytes, value: bytes) -> None:
-        """Nothing is kept."""
-
-    def delete(self, key: bytes, value: bytes) -> None:
-        """Nothing is kept."""
-
-
 class _Shown(Exception):
     """A drawn sequence breaks the rule."""
 
@@ -166,7 +149,7 @@ def _shrink(world: World, kinds: int, calls: tuple[Call, ...], rule: str, number
 
     # The settings come after the seed, which would take the database away.
     @settings(
-        database=_Start(choices_to_bytes(choices)),
+        database=StartFrom(choices_to_bytes(choices)),
         phases=(Phase.reuse, Phase.shrink),
         max_examples=100,
         deadline=None,
