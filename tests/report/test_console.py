@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,16 @@ def test_nothing_is_cut_off_at_any_width(width: int) -> None:
 def test_closing_line(outcome: Any, code: int, words: str) -> None:
     text = show([ev.HuntFinished(outcome, code, 1.0)])
     assert words in text and f"exit {code}" in text
+
+
+def test_a_case_of_an_engine_is_shown_and_one_that_was_withdrawn_is_not() -> None:
+    events = a_hunt()
+    live = [
+        replace(e, case={**e.case, "target": "vllm"}) if isinstance(e, ev.CaseFiled) else e for e in events
+    ]
+    text = show([*live[:-1], ev.CaseWithdrawn("fkv-ba9876543210"), live[-1]])
+    assert "fuzzkv corpus show fkv-0123456789ab" in text and "fuzzkv explain" not in text
+    assert "fuzzkv replay fkv-ba9876543210" not in text
 
 
 def test_live_block_is_redrawn_and_then_gone() -> None:
