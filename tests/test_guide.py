@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from fuzzkv import seeding
 from fuzzkv.casebook import narrowed, widened
 from fuzzkv.contract.schedule import ACT, ARRIVE, TICK, Config
 from fuzzkv.guide import guided
 from fuzzkv.machine.engine import BulkEngine
+from fuzzkv.machine.window import Window
 from fuzzkv.seeding import seeds
+from fuzzkv.verify import Verification
 from tests.solver.tiny import PROMISES, SHRINKS, STORES
 
 POLICIES = (PROMISES, SHRINKS, STORES)
@@ -35,9 +38,11 @@ def test_what_the_solver_finds_the_engine_shows() -> None:
         )
 
 
-def test_a_short_search_finds_classes_for_the_set_alone() -> None:
-    from fuzzkv import seeding
-
+def test_a_short_search_finds_classes_for_the_set_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seeding, "SCHEDULES", 10_000)
     found = seeds(POLICIES, SMALL)
-    again = seeds(POLICIES, SMALL)
-    assert found == again and {0b011, 0b110} <= set(found) and seeding.SCHEDULES >= seeding.ROUND
+    assert found == seeds(POLICIES, SMALL) and set(found) == {0b011, 0b110}
+    alone = Verification(POLICIES, SMALL, Window(requests=1, pages=1, device=3, host=2))
+    for mask, classes in found.items():
+        for target, events in classes.items():
+            assert target in alone.judge(mask, events).shown

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from fuzzkv import seeding
 from fuzzkv import verify as way
 from fuzzkv.casebook import Recipe, make_case
 from fuzzkv.cli import app
@@ -52,6 +53,7 @@ def shallow(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
                 super().run(seconds, min(depth, deepest))
 
         monkeypatch.setattr(way, "Ascent", Bounded)
+        monkeypatch.setattr(seeding, "SCHEDULES", 20_000)
 
     return bound
 
