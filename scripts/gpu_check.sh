@@ -53,7 +53,7 @@ part smoke 90 "0 1" "${fuzzkv[@]}" hunt --target vllm --device "$device" --polic
   --max-time 40s --corpus "$work/corpus" --no-color
 part rollback 60 "0" "${fuzzkv[@]}" audit rollback --engine vllm --model tiny --max-time 50s --no-color
 # Exit 1: the case still fails on this engine, which is what confirms it.
-for label in S2 S1 S7; do
+for label in S2 S1 fkv-ceffa47e261d; do
   part "confirm-$label" 150 "1" "${fuzzkv[@]}" replay "$label" --target vllm --device "$device" --no-color
 done
 
@@ -68,7 +68,8 @@ work, out, device, seconds = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], 
 parts = []
 for line in (work / "parts").read_text().splitlines():
     name, verdict, code, took, command = line.split("\t")
-    said = (work / f"{name}.log").read_text(errors="replace").replace(str(work), "WORK").splitlines()
+    said = (work / f"{name}.log").read_text(errors="replace").replace(str(work), "WORK")
+    said = said.replace(str(Path.home()), "~").splitlines()
     parts.append({"name": name, "verdict": verdict, "exit": int(code), "seconds": int(took),
                   "command": command.replace(str(work), "WORK").replace(sys.executable, "python"), "said": said[-12:]})
 name = "cpu"
