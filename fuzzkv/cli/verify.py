@@ -59,9 +59,9 @@ def verify(
 ) -> None:
     """Ask the solver whether policies break together.
 
-    Every set of them is searched event by event; what is found is run on the machine before it counts. Classes that the
-    corpus has for these policies are run again, and come with their certificate. Nothing is written. Exit 1: a class is
-    refuted; 3: nothing was, up to the depth that is printed, which proves nothing beyond it.
+    Classes come from the corpus, a short compiled search and the solver's search of every schedule, event by event; each
+    is run on the machine before it counts, and the solver is asked whether its schedule is the shortest. Nothing is
+    written. Exit 1: a class is refuted; 3: nothing was, up to the depth that is printed, which proves nothing beyond it.
 
     With --contract enforce every invariant is proved instead, for schedules of any length, or the answer is unknown. Exit
     0: all are proved; 3: some aren't.
