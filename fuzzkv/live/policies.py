@@ -17,30 +17,26 @@ from fuzzkv.live.schedule import ARRIVE, FORK, LiveSchedule, blocks, size
 
 PREFIX: Final = "vllm:"
 
-_DROP = Action(
-    primitive="drop_host", reversibility="exact", authority_copy="none", recovery_p95=0, quality_budget=0
-)
-_PUBLISH = Action(
-    primitive="publish", reversibility="exact", authority_copy="device", recovery_p95=0, quality_budget=0
-)
-_PREEMPT = Action(
-    primitive="preempt", reversibility="exact", authority_copy="none", recovery_p95=0, quality_budget=0
-)
-_PART = Action(
-    primitive="step", reversibility="exact", authority_copy="device", recovery_p95=0, quality_budget=0
-)
-_AHEAD = Action(
-    primitive="run_ahead", reversibility="exact", authority_copy="device", recovery_p95=0, quality_budget=0
-)
-_LEAVE = Action(
-    primitive="drop_device", reversibility="exact", authority_copy="none", recovery_p95=0, quality_budget=0
-)
-_ADAPT = Action(
-    primitive="serve_as", reversibility="exact", authority_copy="device", recovery_p95=0, quality_budget=0
-)
-_DRAFT = Action(
-    primitive="draft", reversibility="exact", authority_copy="device", recovery_p95=0, quality_budget=0
-)
+
+def _exact(primitive: str, authority: Literal["device", "none"]) -> Action:
+    """An action that loses nothing: the bytes are still on ``authority``, or are computed again (``none``)."""
+    return Action(
+        primitive=primitive,
+        reversibility="exact",
+        authority_copy=authority,
+        recovery_p95=0,
+        quality_budget=0,
+    )
+
+
+_DROP = _exact("drop_host", "none")
+_PUBLISH = _exact("publish", "device")
+_PREEMPT = _exact("preempt", "none")
+_PART = _exact("step", "device")
+_AHEAD = _exact("run_ahead", "device")
+_LEAVE = _exact("drop_device", "none")
+_ADAPT = _exact("serve_as", "device")
+_DRAFT = _exact("draft", "device")
 _ENCODE = Action(
     primitive="quantise",
     reversibility="irreversible",
