@@ -15,7 +15,7 @@ from typing import Any
 from fuzzkv.casebook import Recipe, make_case, read_case
 from fuzzkv.contract.layout import COLUMNS, NR, PAGES
 from fuzzkv.contract.policy import Policy
-from fuzzkv.contract.schedule import ARRIVE, FADE, QUEUE, STEP, Event
+from fuzzkv.contract.schedule import ARRIVE, FADE, OPS, QUEUE, STEP, Event
 from fuzzkv.contract.sessions import RUNS_ON
 from fuzzkv.corpus import Case
 from fuzzkv.errors import EnvironmentFailure, UsageError
@@ -35,8 +35,30 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
+class Part:
+    """A part of the machine: sessions at once, pages of each, kinds of events."""
+
+    requests: int
+    pages: int
+    kinds: tuple[str, ...]
+
+    @classmethod
+    def of(cls, window: Window, codes: Sequence[int]) -> Part:
+        """The part that a window and the codes of events are."""
+        return cls(window.requests, window.pages, tuple(OPS[code] for code in sorted(codes)))
+
+    def covers(self, other: Part) -> bool:
+        """Whether every schedule of the other part is one of this."""
+        larger = self.requests >= other.requests and self.pages >= other.pages
+        return larger and set(other.kinds) <= set(self.kinds)
+
+
+@dataclass(frozen=True)
 class Certificate:
-    """What came of it: the shortest schedule known, whether that is certified, and in words why or why not."""
+    """What came of it: the shortest schedule known, whether that is certified, and in words why or why not.
+
+    ``shortest_in`` is a part of the machine in which there is none with fewer events, if one was gone through.
+    """
 
     events: Events
     certified: bool
@@ -45,16 +67,20 @@ class Certificate:
     text: str
     spurious: int
     seconds: float
+    shortest_in: Part | None = None
 
     def as_json(self) -> dict[str, Any]:
         """The certificate as a case keeps it: what was proved about which text, in which window; no times."""
-        return {
+        told = {
             "events": len(self.events),
             "verdict": "certified" if self.certified else "open",
             "reason": self.reason,
             "text": self.text,
             "window": dict(vars(self.window)),
         }
+        if self.shortest_in is not None:
+            told["shortest_in"] = {**vars(self.shortest_in), "kinds": list(self.shortest_in.kinds)}
+        return told
 
 
 def whole(recipe: Recipe) -> Window:
@@ -113,8 +139,11 @@ def certify(
     target = target_of(case)
     everything = whole(recipe)
 
+    clean: Part | None = None
+
     def came_to(certified: bool, reason: str, window: Window, spurious: int = 0) -> Certificate:
-        return Certificate(events, certified, reason, window, text, spurious, time.monotonic() - began)
+        took = time.monotonic() - began
+        return Certificate(events, certified, reason, window, text, spurious, took, clean)
 
     def say(where: str) -> Callable[[int, bool], None]:
         def line(depth: int, delayed: bool) -> None:
@@ -139,6 +168,8 @@ def certify(
             if window == everything:
                 raise
             continue  # a rule that names a page or a session by its number needs the whole machine
+        if len(found.events) < len(events):
+            clean = None
         events, spurious = found.events, spurious + found.spurious
         if found.denied and window == everything:
             raise _disagreement(case)
@@ -146,6 +177,7 @@ def certify(
             reason = f"no answer in time about fewer than {len(events)} events in {where}{none}"
             return came_to(False, reason, window, spurious)
         none = f"; in {where} there is none"
+        clean = Part.of(window, codes)
     for mask in subsets((1 << len(recipe.policies)) - 1):
         smaller = tuple(policy for k, policy in enumerate(recipe.policies) if mask >> k & 1)
         names = [policy.name for policy in smaller]
@@ -239,3 +271,24 @@ def outdone(case: Mapping[str, Any], new: Mapping[str, Any], certificate: Certif
         "reason": f"{new['id']} shows the class in {events} events",
     }
     return {**case, "certificate": told, "minimality": "1-minimal"}
+
+
+def shortest_in(case: Mapping[str, Any], part: Part, text: str) -> bool:
+    """Whether a case says that no schedule of its class in this part of the machine has fewer events, about this text."""
+    certificate = case.get("certificate")
+    if certificate is None or certificate["text"] != text or certificate["events"] != len(case["schedule"]):
+        return False
+    known = certificate.get("shortest_in")
+    return known is not None and Part(known["requests"], known["pages"], tuple(known["kinds"])).covers(part)
+
+
+def shown(case: Mapping[str, Any], recipe: Recipe, part: Part) -> Case:
+    """The case with what was shown of its length: that it is the shortest in a part of the machine."""
+    events = recipe.schedule.events
+    reason = (
+        f"none of fewer than {len(events)} events in {part.requests} x {part.pages} pages ({', '.join(part.kinds)}); "
+        "the whole machine wasn't gone through"
+    )
+    text = text_digest(recipe.policies)
+    told = Certificate(events, False, reason, whole(recipe), text, 0, 0.0, part)
+    return {**case, "certificate": told.as_json(), "minimality": "1-minimal"}

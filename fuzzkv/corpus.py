@@ -153,8 +153,9 @@ def merge(old: Case, new: Case) -> Case:
 
 def _outlasts(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
     """Whether a certificate says more than a later one about the same text."""
-    same = mine["text"] == theirs["text"]
-    return bool(same and mine["verdict"] == "certified" and theirs["verdict"] != "certified")
+    if mine["text"] != theirs["text"] or theirs["verdict"] == "certified":
+        return False
+    return mine["verdict"] == "certified" or ("shortest_in" in mine and "shortest_in" not in theirs)
 
 
 def confirmation_entry(result: Mapping[str, Any]) -> dict[str, Any]:

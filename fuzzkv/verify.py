@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fuzzkv.casebook import Recipe, outcomes, read_case
+from fuzzkv.certify import Part, shortest_in
 from fuzzkv.contract.layout import NR, PAGES
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import FAIL, FINISH, LATE, Config, Event, Schedule
@@ -42,7 +43,7 @@ REFUTING = 0.8
 @dataclass(frozen=True)
 class Refuted:
     """A class that is broken: the schedule, and whether that is the shortest (``proved``: within the window that was
-    searched, ``certified``: on the whole machine, ``known``: nobody showed it).
+    searched, ``kept``: the corpus says so of this window, ``certified``: on the whole machine, ``known``: nobody showed it).
     """
 
     policies: tuple[str, ...]
@@ -175,8 +176,22 @@ class Verification:
                 continue
             best = found.setdefault(mask, {})
             if target not in best or len(events) < len(best[target].events):
-                best[target] = Refuted(names, target, events, _standing(case, recipe), case["id"])
+                best[target] = Refuted(names, target, events, self._standing(case, recipe), case["id"])
         return found
+
+    @property
+    def part(self) -> Part:
+        """The part of the machine that is searched."""
+        return Part.of(self.window, self.codes)
+
+    def _standing(self, case: dict[str, Any], recipe: Recipe) -> str:
+        """How short a case is known to be: a certificate counts only for the text that it is about."""
+        certificate, text = case.get("certificate"), text_digest(recipe.policies)
+        if certificate is None or certificate["text"] != text:
+            return "known"
+        if certificate["verdict"] == "certified":
+            return "certified"
+        return "kept" if shortest_in(case, self.part, text) else "known"
 
     def run(self, seconds: float, corpus: Path | None = None, *, seeded: bool = False) -> Verified:
         """Look into the corpus, search by chance (if ``seeded``), then let the solver search and refute for so long.
@@ -296,11 +311,3 @@ class Verification:
         refuted += [Refuted(names, target, events, "proved") for target, events in climb.found.items()]
         refuted.sort(key=lambda found: (len(found.events), found.target[0], str(found.target)))
         return SetVerdict(names, tuple(refuted), climb.depth, climb.ending, climb.spurious, climb.questions)
-
-
-def _standing(case: dict[str, Any], recipe: Recipe) -> str:
-    """How short a case is known to be: a certificate counts only for the text that it is about."""
-    certificate = case.get("certificate")
-    if certificate is None or certificate["text"] != text_digest(recipe.policies):
-        return "known"
-    return "certified" if certificate["verdict"] == "certified" else "known"

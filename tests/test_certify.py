@@ -12,12 +12,14 @@ from click.testing import CliRunner, Result
 
 from fuzzkv import certify as way
 from fuzzkv.casebook import Recipe, make_case
-from fuzzkv.certify import Certificate, certify, filed, shrunk, used, whole
+from fuzzkv.certify import Certificate, Part, certify, filed, shortest_in, shown, shrunk, used, whole
 from fuzzkv.cli import app
-from fuzzkv.contract.schedule import ACT, ARRIVE, FADE, QUEUE, STEP, TICK, Config, Event, Schedule
+from fuzzkv.contract.schedule import ACT, ARRIVE, FADE, OPS, QUEUE, STEP, TICK, Config, Event, Schedule
 from fuzzkv.corpus import Case, load_case, problems, save_case, validate, write_index
 from fuzzkv.errors import EnvironmentFailure, UsageError
+from fuzzkv.machine.plans import enabled
 from fuzzkv.machine.readers import text_digest
+from fuzzkv.machine.window import Window
 from fuzzkv.solver.asking import Asked
 from tests.cases import confirmation
 from tests.field import vllm_48412, vllm_53505
@@ -28,6 +30,7 @@ ALLOW = "tests.field.vllm_48412:OFFLOAD,tests.field.vllm_48412:QUANT"
 TRACE = vllm_48412.REPORT.trace
 LONGER = (TRACE[0], (STEP, 0, 0), TRACE[1], (TICK, 8, 0), TRACE[2])
 SMALL = Config(device_frames=2, host_frames=1)
+KINDS = {OPS[code] for code in enabled(POLICIES)}
 
 
 def case_of(events: tuple[Event, ...] = TRACE, **changes: Any) -> Case:
@@ -59,6 +62,7 @@ def test_a_longer_case_is_made_the_shortest_and_certified(certificate: Certifica
         "reason": certificate.reason,
         "text": text_digest(POLICIES),
         "window": dict(vars(certificate.window)),
+        "shortest_in": {"requests": 2, "pages": 8, "kinds": sorted(KINDS, key=OPS.index)},
     }
     # What people wrote goes over; what an engine saw was another schedule.
     assert (new["label"], new["title"], new["status"]) == ("vllm#48412", "ours", "reported")
@@ -240,3 +244,31 @@ def test_what_shrink_is_told_is_checked(
     arguments = arguments if arguments[0].startswith("fkv") else (case["id"], "--certify", *arguments)
     result = command(*arguments)
     assert isinstance(result.exception, UsageError) and result.exception.code == code
+
+
+def test_a_part_of_the_machine_covers_what_is_in_it() -> None:
+    part = Part.of(Window(requests=1, pages=6), (ACT, ARRIVE, TICK))
+    assert part == Part(1, 6, ("tick", "arrive", "act"))
+    assert part.covers(part) and part.covers(Part(1, 4, ("arrive", "tick")))
+    assert not any(part.covers(other) for other in (Part(2, 6, ()), Part(1, 7, ()), Part(1, 1, ("step",))))
+
+
+def test_what_was_shown_of_a_part_counts_for_its_text_and_length(tmp_path: Path) -> None:
+    part, less = Part(1, 2, ("tick", "arrive")), Part(1, 1, ("arrive",))
+    recipe = Recipe(Schedule(tuple(p.name for p in POLICIES), TRACE), POLICIES, SMALL)
+    text = text_digest(POLICIES)
+    case = shown(case_of(), recipe, part)
+    validate(case, "the case")
+    assert case["minimality"] == "1-minimal" and case["certificate"]["verdict"] == "open"
+    assert "none of fewer than 3 events in 1 x 2 pages (tick, arrive)" in case["certificate"]["reason"]
+    assert shortest_in(case, part, text) and shortest_in(case, less, text)
+    assert not shortest_in(case, Part(2, 2, ()), text) and not shortest_in(case, part, "0123456789abcdef")
+    assert not shortest_in({**case, "schedule": case["schedule"][:2]}, part, text)
+    assert not shortest_in(case_of(), part, text)
+    # It outlasts a later certificate that says less, and gives way to one that says all.
+    save_case(case, tmp_path)
+    told = {key: value for key, value in case["certificate"].items() if key != "shortest_in"}
+    assert save_case({**case, "certificate": told}, tmp_path).case["certificate"] == case["certificate"]
+    certified = {**told, "verdict": "certified"}
+    saved = save_case({**case, "certificate": certified, "minimality": "certified"}, tmp_path).case
+    assert (saved["certificate"], saved["minimality"]) == (certified, "certified")

@@ -34,6 +34,7 @@ TRACE = vllm_48412.REPORT.trace
 LAYOUT = ("I5", "per-head-quant", "write_scale")
 SMALL = Config(device_frames=3, host_frames=2)
 WINDOW = Window(requests=1, pages=1, device=3, host=2)
+PART = {"requests": 1, "pages": 1, "kinds": ["tick", "arrive", "step", "act", "fade"]}
 
 
 def verification(policies: tuple[Policy, ...] = POLICIES, **options: Any) -> Verification:
@@ -64,8 +65,9 @@ def case_of(events: tuple[Event, ...] = TRACE, config: Config = SMALL, **changes
     return {**case, **changes}
 
 
-def certificate_of(events: int, *, text: str = "", verdict: str = "certified") -> dict[str, Any]:
+def certificate_of(events: int, *, text: str = "", verdict: str = "certified", **more: Any) -> dict[str, Any]:
     return {
+        **more,
         "events": events,
         "verdict": verdict,
         "reason": "a test",
@@ -165,8 +167,11 @@ def test_a_longer_case_than_the_search_finds_gives_way(
         (certificate_of(3), "certified"),
         (certificate_of(3, verdict="open"), "known"),
         (certificate_of(3, text="0123456789abcdef"), "known"),
+        (certificate_of(3, verdict="open", shortest_in=PART), "kept"),
+        (certificate_of(3, verdict="open", shortest_in={**PART, "kinds": ["tick"]}), "known"),
+        (certificate_of(4, verdict="open", shortest_in=PART), "known"),
     ],
-    ids=["none", "certified", "open", "stale"],
+    ids=["none", "certified", "open", "stale", "in the window", "without acts", "another length"],
 )
 def test_a_certificate_counts_for_its_text_only(
     tmp_path: Path, certificate: dict[str, Any] | None, standing: str

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     "--max-time", default="30s", show_default=True, help="Time for all sets together: 90s, 10m or 1h."
 )
 @click.option("--fresh", is_flag=True, help="Don't look into the corpus: everything is found anew.")
+@click.option("--keep", is_flag=True, help="Write what is shown of the lengths of its cases into the corpus.")
 @corpus_option
 @no_color_option
 def verify(
@@ -54,14 +55,16 @@ def verify(
     faults: bool,
     max_time: str,
     fresh: bool,
+    keep: bool,
     corpus: Path,
     no_color: bool,
 ) -> None:
     """Ask the solver whether policies break together.
 
     Classes come from the corpus, a short compiled search and the solver's search of every schedule, event by event; each
-    is run on the machine before it counts, and the solver is asked whether its schedule is the shortest. Nothing is
-    written. Exit 1: a class is refuted; 3: nothing was, up to the depth that is printed, which proves nothing beyond it.
+    is run on the machine before it counts, and the solver is asked whether its schedule is the shortest. What it showed is
+    kept in the corpus with --keep, and not asked again. Exit 1: a class is refuted; 3: nothing was, up to the depth that
+    is printed, which proves nothing beyond it.
 
     With --contract enforce every invariant is proved instead, for schedules of any length, or the answer is unknown. Exit
     0: all are proved; 3: some aren't.
@@ -84,6 +87,16 @@ def verify(
     result = verification.run(parse_seconds(max_time), None if fresh else corpus, seeded=True)
     live.end()
     _print(result, no_color)
+    if keep:
+        from fuzzkv.keeping import keep as write
+
+        written = write(verification, result, corpus)
+        console(no_color).print(
+            f"kept in {corpus}: the lengths of {len(written.noted)} cases"
+            + "".join(f"; a shorter one, {case}" for case in written.filed),
+            markup=False,
+            soft_wrap=True,
+        )
     sys.exit(result.exit_code)
 
 
@@ -133,7 +146,7 @@ def _print(result: Verified, no_color: bool) -> None:
         for found in each.refuted:
             out.print(_class(found), markup=False, soft_wrap=True)
     count = len(result.conflicts)
-    shortest = sum(found.shortest in ("proved", "certified") for found in result.conflicts)
+    shortest = sum(found.shortest != "known" for found in result.conflicts)
     classes = "class" if count == 1 else "classes"
     out.print(
         f"{count} {classes} of conflict, {shortest} of them shown to be at their shortest ({result.seconds:.0f} s)",
@@ -152,6 +165,7 @@ def _line(each: SetVerdict) -> str:
 
 _STANDING = {
     "proved": "the shortest in this window",
+    "kept": "the shortest in this window, as shown before",
     "certified": "certified: the shortest on the whole machine",
     "known": "a shorter one isn't excluded",
 }

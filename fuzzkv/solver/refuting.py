@@ -23,7 +23,8 @@ Events = tuple[Event, ...]
 class Claim:
     """A class of a set and the shortest schedule known of it; ``shown`` once the space has none that is shorter.
 
-    ``denied``: the solver had a schedule that the machine and the smaller sets say nothing of.
+    ``denied``: the solver had a schedule that the machine and the smaller sets say nothing of.  ``tries`` questions about it
+    came to no answer in time.
     """
 
     mask: int
@@ -31,10 +32,12 @@ class Claim:
     events: Events
     shown: bool = False
     denied: bool = False
-    closed: bool = False
+    tries: int = 0
 
 
 Tell = Callable[[Claim], None]
+LEAST, PARTS = 15.0, 8
+"""A question gets so many seconds, or this part of all, before others have their turn; twice as long the next time."""
 
 
 class Refuting:
@@ -63,9 +66,10 @@ class Refuting:
     def run(self, seconds: float) -> None:
         """Go on for so long.  An interrupt ends the questions and is raised."""
         until = time.monotonic() + seconds
+        turn = max(LEAST, seconds / PARTS)
         try:
             while True:
-                self._start(until)
+                self._start(until, turn)
                 if not self._running or time.monotonic() > until:
                     return
                 self._take()
@@ -75,10 +79,12 @@ class Refuting:
                 asked.cancel()
             self._running.clear()
 
-    def _start(self, until: float) -> None:
+    def _start(self, until: float, turn: float) -> None:
         busy = [id(claim) for claim, _ in self._running]
-        waiting = [c for c in self.claims if not (c.shown or c.closed or id(c) in busy)]
-        for claim in sorted(waiting, key=lambda c: (len(c.events), c.mask, c.target[0], str(c.target))):
+        waiting = [c for c in self.claims if not (c.shown or c.denied or id(c) in busy)]
+        for claim in sorted(
+            waiting, key=lambda c: (c.tries, len(c.events), c.mask, c.target[0], str(c.target))
+        ):
             left = until - time.monotonic()
             if len(self._running) >= self._workers or left <= 0:
                 return
@@ -91,7 +97,8 @@ class Refuting:
             shared = self._unrolled.get(key)
             if shared is None or len(shared.events) > depth:
                 shared = self._unrolled[key] = unrolled(space)
-            asked = Asked(space, depth, target=claim.target, seconds=left, unrolling=shared)
+            longest = min(left, turn * 2**claim.tries)
+            asked = Asked(space, depth, target=claim.target, seconds=longest, unrolling=shared)
             self._running.append((claim, asked))
 
     def _take(self) -> None:
@@ -100,7 +107,7 @@ class Refuting:
             claim, asked = pair
             answer = asked.answer()
             if answer is None:
-                claim.closed = True
+                claim.tries += 1
             elif isinstance(answer, bool):
                 claim.shown = True
             else:
@@ -115,6 +122,6 @@ class Refuting:
             return
         key = claim.mask, claim.target
         if set(judged.failing) <= set(self._spaces[key].arms):
-            claim.denied = claim.closed = True
+            claim.denied = True
             return
         self._spaces[key] = self._spaces[key].beside(judged.failing)
