@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from fuzzkv.errors import EnvironmentFailure
+from fuzzkv.events import Listener, PhaseStarted, ShrinkStep
 from fuzzkv.live.arms import Arm, Arms, Verdict
 from fuzzkv.live.history import Trace, trace
 from fuzzkv.live.policies import LivePolicy
@@ -109,9 +110,10 @@ def accept(
     until: float,
     sound: Sound,
     tries: int,
+    tell: Listener = lambda event: None,
 ) -> Entrant:
     """Run one policy (or none: the plain engine) over ``schedules`` of its own; past ``until`` (monotonic seconds) no more
-    of them than one.  What fails alone is shrunk, with so many ``tries``.
+    of them than one.  What fails alone is shrunk, with so many ``tries``, and ``tell`` hears of that.
     """
     entrant = Entrant(policies)
     try:
@@ -143,7 +145,7 @@ def accept(
                     entrant.standing = "control-fails"
                     return entrant
                 if first:
-                    _shrink(entrant, arms, tries)
+                    _shrink(entrant, arms, tries, tell)
         if entrant.failing >= OFTEN and 2 * entrant.failing > entrant.schedules:
             break
     if entrant.failing:
@@ -153,11 +155,14 @@ def accept(
     return entrant
 
 
-def _shrink(entrant: Entrant, arms: Arms, tries: int) -> None:
+def _shrink(entrant: Entrant, arms: Arms, tries: int, tell: Listener) -> None:
     """The shortest schedule under which it fails alone."""
     if entrant.verdict is None or entrant.witness is None or not entrant.policies:
         return
     kind = entrant.verdict.whole.kinds()[0]
+    tell(PhaseStarted("shrink", 0, f"{entrant.name}, which fails alone, to the shortest schedule"))
+    before = len(entrant.witness.events)
     done = LiveShrinker(arms, kind, entrant.policies, tries).shrink(entrant.witness)
     if done is not None:
         entrant.witness = done[0]
+        tell(ShrinkStep(kind.policies, kind.invariant, before, len(entrant.witness.events)))

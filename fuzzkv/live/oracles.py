@@ -139,11 +139,12 @@ class ContentWatcher:
         return found
 
     def _told(self, finding: Finding) -> LiveViolation:
-        invariant, text = finding.invariant, finding.text
+        invariant, what, text = finding.invariant, finding.what, finding.text
         if finding.page in self._failed.pages:
-            invariant = "I16"
+            # What the page held before is chance, so it makes no kinds of its own.
+            invariant, what = "I16", "unfilled"
             text = f"a load into page {finding.page} failed and was served all the same: {text}"
-        return LiveViolation(invariant, finding.what, request=finding.request, page=finding.page, text=text)
+        return LiveViolation(invariant, what, request=finding.request, page=finding.page, text=text)
 
 
 class FailedLoads:

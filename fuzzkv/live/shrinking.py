@@ -7,17 +7,25 @@ candidate, and shrinking begins again.  So few engines are asked, and the result
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Final
 
 from fuzzkv.live.arms import Arm, Arms, LiveKind
+from fuzzkv.live.leaping import FEW, joined, leaps
 from fuzzkv.live.policies import LivePolicy
+from fuzzkv.live.portfolio import form_of
 from fuzzkv.live.schedule import ARRIVE, BOUNDS, FORK, OPS, STEP, Event, LiveSchedule
 from fuzzkv.live.strategy import CHUNKS, POOLS
 
 TRIES: Final = 600
 """Most candidates of one shrink: an engine runs a few a second."""
+MANY: Final = 5
+"""Most requests of which one is left out for the work of others."""
+LEAPS: Final = 80
+"""Leaps from where cutting ends; half as many from a long schedule, before it is cut."""
 RESTARTS: Final = 3
 TIGHT: Final = (POOLS[-1], 12, 16, 22)
 STRANGER: Final = 4
@@ -50,16 +58,23 @@ class Pass:
 
 
 def _requests(schedule: LiveSchedule, test: Test) -> LiveSchedule:
-    """Leave out requests: all but the last one or two, then each alone."""
+    """Leave out requests: all but the last one or two, then runs of them, long ones first."""
     for keep in (1, 2):
         opens = _opens(schedule)
         gone = set(opens[:-keep])
         if gone and test(candidate := _without(schedule, gone)):
             return candidate
-    for at in _opens(schedule):
-        if at < len(schedule.events) and test(candidate := _without(schedule, {at})):
-            return _requests(candidate, test)
-    return schedule
+    size = max(1, len(_opens(schedule)) // 2)
+    while True:
+        at = 0
+        while gone := set(_opens(schedule)[at : at + size]):
+            if test(candidate := _without(schedule, gone)):
+                schedule = candidate
+            else:
+                at += size
+        if size == 1:
+            return schedule
+        size //= 2
 
 
 def _smaller_pool(schedule: LiveSchedule, test: Test) -> LiveSchedule:
@@ -76,20 +91,25 @@ def _smaller_pool(schedule: LiveSchedule, test: Test) -> LiveSchedule:
 
 
 def _other_request(schedule: LiveSchedule, test: Test) -> LiveSchedule:
-    """Leave out a request and let another one do its work: with another prompt, longer, or running on."""
+    """Leave out a request and let another one do its work, with another prompt."""
     opens = _opens(schedule)
-    for gone in opens if 2 < len(opens) <= 5 else ():
+    for gone in opens if 2 < len(opens) <= MANY else ():
         for at in opens:
-            op, a, b, c = schedule.events[at]
+            _, _, b, c = schedule.events[at]
             others: tuple[Event, ...] = (
                 (ARRIVE, STRANGER, b, c),
                 (ARRIVE, STRANGER, 2 * BLOCK_CODE, c),
-                (op, a, min(b + 2 * BLOCK_CODE, BOUNDS[op][1][1]), c),
-                (op, a, b, BOUNDS[op][2][1]),
             )
             for other in others:
                 if at != gone and test(candidate := _without(_with(schedule, at, other), {gone})):
                     return candidate
+    return schedule
+
+
+def _joined(schedule: LiveSchedule, test: Test) -> LiveSchedule:
+    """Leave out a request whose work the others do."""
+    if FEW < schedule.requests <= MANY:
+        return next(filter(test, joined(schedule)), schedule)
     return schedule
 
 
@@ -197,6 +217,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     Pass("fewer requests", _requests),
     Pass("smaller pool", _smaller_pool),
     Pass("runs of events", _cut),
+    Pass("requests joined", _joined),
     Pass("another request", _other_request),
     Pass("two requests", _two_requests),
     Pass("roomier machine", _calmer),
@@ -244,16 +265,32 @@ class LiveShrinker:
                 whole = self.arms.run(self.policies, small, fresh=True)
                 return (small, (*below, whole)) if self.kind in whole.kinds() else None
             self.guards.append(below[-1].policies)
-            self._known.clear()
+            # What didn't show it before doesn't with one guard more.
+            self._known = {tried: shown for tried, shown in self._known.items() if not shown}
         return None
 
     def _fixpoint(self, schedule: LiveSchedule) -> LiveSchedule:
         best, before = schedule, None
         while best != before:
             before = best
+            if best.requests > MANY:
+                # One costs less than a cut of so long a schedule.
+                best = self._leap(best, [schedule], LEAPS // 2)
             for pass_ in PASSES:
                 best = self._apply(pass_, best)
+            if best == before and best.requests > FEW:
+                best = self._leap(best, list(dict.fromkeys((schedule, best))), LEAPS)
         return best
+
+    def _leap(self, best: LiveSchedule, sources: Sequence[LiveSchedule], most: int) -> LiveSchedule:
+        candidates = leaps(
+            sources, form_of(self.policies).ops, TIGHT, random.Random(f"{self.kind} {sources}")
+        )
+
+        def run(schedule: LiveSchedule, test: Test) -> LiveSchedule:
+            return next(filter(test, islice(candidates, most)), schedule)
+
+        return self._apply(Pass("leaps", run), best)
 
     def _apply(self, pass_: Pass, best: LiveSchedule) -> LiveSchedule:
         count = self.counts.setdefault(pass_.name, [0, 0])
