@@ -1,7 +1,7 @@
 """Leaps of a shrink: small schedules made at random of a large one's parts, where cutting alone would get stuck.
 
 What one request does often took several when it was found: another one filled the pool, a third stored in its place.  A leap
-keeps one or two requests, lets them come back, grow or run on, keeps some of what happens between them, and holds transfers
+keeps two requests or so, lets them come back, grow or run on, keeps some of what happens between them, and holds transfers
 more often than not.  Such a schedule runs in a fraction of the time of the one that it may replace.
 """
 
@@ -30,7 +30,7 @@ from fuzzkv.live.schedule import (
 )
 
 FEW: Final = 2
-"""Requests that a leap ends with, at most."""
+"""Requests that are few enough."""
 BETWEEN: Final = 6
 """Most events that a leap keeps beside its requests."""
 CODES: Final = len(RESIDUES)
@@ -39,9 +39,13 @@ TROUBLE: Final = (COMPLETE, FAIL, SHORT, RESET)
 
 
 def leaps(
-    sources: Sequence[LiveSchedule], ops: Sequence[str], pools: Sequence[int], rng: random.Random
+    sources: Sequence[LiveSchedule],
+    ops: Sequence[str],
+    pools: Sequence[int],
+    rng: random.Random,
+    most: int = FEW,
 ) -> Iterator[LiveSchedule]:
-    """Without an end: schedules of at most :data:`FEW` requests, of the parts of ``sources``; ``ops`` are the events that mean
+    """Without an end: schedules of at most ``most`` requests, of the parts of ``sources``; ``ops`` are the events that mean
     something to the set, ``pools`` smaller pools to try.
     """
     while True:
@@ -49,27 +53,33 @@ def leaps(
         opens = [event for event in base.events if event[0] in (ARRIVE, FORK)]
         if not opens:
             return
-        first, *second = _requests(opens, rng)
+        requests = _requests(opens, rng, most)
         share = rng.choice((0.0, 0.2, 0.6))
         others = [event for event in base.events if event[0] not in (ARRIVE, FORK)]
         kept = [event for event in others if rng.random() < share][:BETWEEN]
-        cuts = sorted((rng.randint(0, len(kept)), rng.randint(0, len(kept))))
-        before, after = kept[: cuts[0]], kept[cuts[1] :]
-        between = [*kept[cuts[0] : cuts[1]], *_time(rng)]
+        places = sorted(rng.randint(0, len(requests)) for _ in kept)
+        # What happens before the first request, after it, and so on.
+        gaps = [
+            [e for at, e in zip(places, kept, strict=True) if at == gap] for gap in range(len(requests) + 1)
+        ]
+        for gap in gaps[1:-1]:
+            gap += _time(rng)
+        gaps[-1] += _trouble(ops, rng)
         if HOLD in ops and rng.random() < 0.6:
-            rng.choice((before, between)).append((HOLD, 1, 0, 0))
-        events = [*before, first, *between, *second, *after, *_trouble(ops, rng)]
+            rng.choice(gaps[:-1]).append((HOLD, 1, 0, 0))
+        events = gaps[0]
+        for request, gap in zip(requests, gaps[1:], strict=True):
+            events += [request, *gap]
         yield LiveSchedule(rng.choice((base.pool, base.pool, *pools)), base.chunk, tuple(events))
 
 
-def _requests(opens: Sequence[Event], rng: random.Random) -> list[Event]:
-    """One request or two of these, changed; the first is no fork."""
-    count = min(rng.choice((1, *[FEW] * 5)), len(opens))
-    places = sorted(rng.sample(range(len(opens)), count))
-    _, a, b, c = _changed(opens[places[0]], rng)
+def _requests(opens: Sequence[Event], rng: random.Random, most: int) -> list[Event]:
+    """A few of these requests, changed; the first is no fork."""
+    count = min(rng.choice((1, *[FEW] * 4, *[most] * 4)), most, len(opens))
+    first, *others = (_changed(opens[at], rng) for at in sorted(rng.sample(range(len(opens)), count)))
+    _, a, b, c = first
     requests: list[Event] = [(ARRIVE, a, b, c)]
-    for place in places[1:]:
-        op, other, size, output = _changed(opens[place], rng)
+    for op, other, size, output in others:
         way = rng.random()
         if way < 0.35:  # the same prompt comes back, as it was or longer
             requests.append((ARRIVE, a, min(b + rng.choice((0, 1, 1, 4)), WIDEST), output))

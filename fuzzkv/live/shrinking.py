@@ -283,9 +283,9 @@ class LiveShrinker:
         return best
 
     def _leap(self, best: LiveSchedule, sources: Sequence[LiveSchedule], most: int) -> LiveSchedule:
-        candidates = leaps(
-            sources, form_of(self.policies).ops, TIGHT, random.Random(f"{self.kind} {sources}")
-        )
+        rng = random.Random(f"{self.kind} {sources}")
+        fewer = min(best.requests - 1, FEW + 1)
+        candidates = leaps(sources, form_of(self.policies).ops, TIGHT, rng, fewer)
 
         def run(schedule: LiveSchedule, test: Test) -> LiveSchedule:
             return next(filter(test, islice(candidates, most)), schedule)
