@@ -99,8 +99,15 @@ def test_a_policy_that_fails_alone_is_said_and_left_out(tmp_path: Path) -> None:
     assert alone["plain engine"]["standing"] == "passes"
     done = [e for e in heard if isinstance(e, ev.AcceptanceDone)]
     assert [e.passed for e in done] == [True, False, True, True]
+    (step,) = [e for e in heard if isinstance(e, ev.ShrinkStep)]
+    assert step.policies == PAIR[:1] and step.invariant == "I16" and step.after == 3 < step.before
     assert [row["policies"] for row in result.report["rows"]] == [["vllm:preempt", "vllm:prefix-cache"]]
     assert "vllm:offload-lru (fails)" in heard[-1].text  # type: ignore[attr-defined]
+
+
+def test_the_plain_engine_runs_a_few_schedules_alone(tmp_path: Path) -> None:
+    result, _ = hunt(tmp_path, toy(), PAIR, max_examples=1, alone=60)
+    assert [row["schedules"] for row in result.report["alone"]] == [12, 60, 60]
 
 
 def test_too_few_are_left(tmp_path: Path) -> None:
