@@ -270,7 +270,8 @@ def watch_content(engine: Any, *, every: int = 1) -> ContentWatcher:
         heads=heads,
         head=head,
     )
-    adapters = [adapter(number + 1).path for number in range(config.adapters)]
+    # A request's adapter 1 is the first of them, as the engine loads them.
+    adapters = [adapter(number).path for number in range(config.adapters)]
     path = build(config.model).path
     canaries = [Canary(path, layout, adapters, layers=layers) for layers in engine.group_layers()]
     return ContentWatcher(canaries, lambda e: e.layer_bytes(), every=every)

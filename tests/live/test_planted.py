@@ -21,8 +21,10 @@ import pytest
 
 from fuzzkv.contract.evidence import COPY_IN, COPY_OUT
 from fuzzkv.events import ConflictFound, Event, PhaseStarted, ShrinkStep
+from fuzzkv.live.arms import Arms
 from fuzzkv.live.history import LiveHistory
-from fuzzkv.live.hunt import LiveHunt, LiveOptions
+from fuzzkv.live.hunt import BASE, LiveHunt, LiveOptions
+from fuzzkv.live.lives import Lives
 from fuzzkv.live.policies import LivePolicy, manifest_of, resolve
 from fuzzkv.live.process import ProcessLife
 from fuzzkv.live.real import Engines
@@ -161,6 +163,17 @@ def test_a_planted_fault_is_found_and_shrunk(engines: Engines, name: str, tmp_pa
 @pytest.mark.slow
 def test_the_repaired_twin_is_silent(engines: Engines, tmp_path: Path) -> None:
     assert hunted(engines, "Twin", tmp_path, schedules=40) == Found(set(), schedules=32 + 92)
+
+
+@pytest.mark.engine
+@pytest.mark.slow
+def test_requests_under_adapters_are_read_by_their_own(engines: Engines) -> None:
+    arms = Arms(Lives(engines.start, BASE), engines.judge)
+    one, two = ("arrive", 0, 8, 4), ("next", 0, 2, 0)
+    arm = arms.run(resolve(["vllm:lora"]), LiveSchedule(events=(one, two, one)))
+    arms.lives.close()
+    assert arm.violations == () and arm.history.adapters == (1, 2)
+    assert arm.history.tokens[0] != arm.history.tokens[1] and arm.history.counters["adapted"] > 0
 
 
 if __name__ == "__main__":
