@@ -72,6 +72,7 @@ def show(report: dict[str, Any], rows: Any, out: Any) -> None:
     from rich.table import Table
 
     from fuzzkv.live.conform.differences import CLASSES
+    from fuzzkv.report.summary import counted
 
     table = Table(title=f"{report['engine']} against the model")
     table.add_column("set", min_width=14)
@@ -94,4 +95,6 @@ def show(report: dict[str, Any], rows: Any, out: Any) -> None:
             )
             out.print(f"  {one['schedule']}", markup=False)
     total = f"{report['explained']} differences explained, {report['unexplained']} not."
-    out.print(f"{report['schedules']} schedules, {report['page_events']} page events. {total}")
+    out.print(
+        f"{counted(report['schedules'], 'schedule')}, {counted(report['page_events'], 'page event')}. {total}"
+    )

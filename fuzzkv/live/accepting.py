@@ -13,15 +13,17 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from fuzzkv.errors import EnvironmentFailure
+from fuzzkv.events import Listener, PhaseStarted, ShrinkStep, WarningRaised
 from fuzzkv.live.arms import Arm, Arms, Verdict
-from fuzzkv.live.history import Trace, trace
+from fuzzkv.live.history import LiveHistory, Trace, trace
+from fuzzkv.live.oracles import inert_tier
 from fuzzkv.live.policies import LivePolicy
 from fuzzkv.live.portfolio import Portfolio, form_of
 from fuzzkv.live.schedule import LiveSchedule
 from fuzzkv.live.shrinking import LiveShrinker
 
 ENOUGH: Final = 8
-"""Schedules after which a policy that never acted is inert on this build."""
+"""Schedules after which a policy that never acted, or a tier that never served, is inert on this build."""
 Standing = Literal["passes", "sometimes", "fails", "unsupported", "idle", "control-fails"]
 OFTEN: Final = 4
 """A policy that fails alone under a fourth of its schedules, or more, is left out."""
@@ -109,9 +111,11 @@ def accept(
     until: float,
     sound: Sound,
     tries: int,
+    tell: Listener = lambda event: None,
 ) -> Entrant:
     """Run one policy (or none: the plain engine) over ``schedules`` of its own; past ``until`` (monotonic seconds) no more
-    of them than one.  What fails alone is shrunk, with so many ``tries``.
+    of them than one.  What fails alone is shrunk, with so many ``tries``, and ``tell`` hears of that; a tier
+    that stored and never served is told as inert (FKV104).
     """
     entrant = Entrant(policies)
     try:
@@ -123,11 +127,12 @@ def accept(
         entrant.standing, entrant.reason = "unsupported", " ".join(error.reason.split())[:300]
         return entrant
     portfolio = Portfolio(form_of(policies), f"{seed} alone {entrant.name}")
-    acted = False
+    acted, histories = False, list[LiveHistory]()
     while entrant.schedules < schedules and not (entrant.schedules and time.monotonic() > until):
         schedule = portfolio.draw()
         arm = arms.run(policies, schedule)
         entrant.schedules += 1
+        histories.append(arm.history)
         note_acts(entrant.exercised, arm)
         acted = acted or not arm.idle
         if entrant.knows(arm):
@@ -143,21 +148,28 @@ def accept(
                     entrant.standing = "control-fails"
                     return entrant
                 if first:
-                    _shrink(entrant, arms, tries)
+                    _shrink(entrant, arms, tries, tell)
         if entrant.failing >= OFTEN and 2 * entrant.failing > entrant.schedules:
             break
     if entrant.failing:
         entrant.standing = "fails" if OFTEN * entrant.failing >= entrant.schedules else "sometimes"
     elif not acted:
         entrant.standing, entrant.reason = "idle", "no counter shows that it acted"
+    elif entrant.schedules >= ENOUGH and (inert := inert_tier(histories)) is not None:
+        entrant.reason = f"{inert.invariant} {inert.what}: {inert.text}"
+        about = "It takes part all the same: this is no failure, and what it should serve stays untried."
+        tell(WarningRaised("FKV104", f"{entrant.name} stores and never serves: {inert.text}", about))
     return entrant
 
 
-def _shrink(entrant: Entrant, arms: Arms, tries: int) -> None:
+def _shrink(entrant: Entrant, arms: Arms, tries: int, tell: Listener) -> None:
     """The shortest schedule under which it fails alone."""
     if entrant.verdict is None or entrant.witness is None or not entrant.policies:
         return
     kind = entrant.verdict.whole.kinds()[0]
+    tell(PhaseStarted("shrink", 0, f"{entrant.name}, which fails alone, to the shortest schedule"))
+    before = len(entrant.witness.events)
     done = LiveShrinker(arms, kind, entrant.policies, tries).shrink(entrant.witness)
     if done is not None:
         entrant.witness = done[0]
+        tell(ShrinkStep(kind.policies, kind.invariant, before, len(entrant.witness.events)))

@@ -142,7 +142,8 @@ class Control:
 
     def _file(self, number: int) -> Path:
         parts = [RECIPE, installed(), build(self.model).digest, self.kv_dtype, self.device]
-        parts.append(adapter(number).digest if number else "")
+        # A request's adapter 1 is the first of them.
+        parts.append(f"adapter {adapter(number - 1).digest}" if number else "")
         digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
         return (self.folder or cache_root() / "live") / f"control-{digest}.ndjson"
 

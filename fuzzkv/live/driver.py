@@ -55,7 +55,8 @@ class Driver:
     def run(self, schedule: LiveSchedule) -> LiveHistory:
         """Run one schedule from a reset engine, let everything end, and reset it again."""
         engine = self.engine
-        self._violations, self._event, self._priority, self._adapter = [], 0, 0, 0
+        self._violations, self._event, self._priority = [], 0, 0
+        self._adapter = min(schedule.adapter, engine.config.adapters)
         engine.limit_pool(schedule.pool)
         engine.limit_step(schedule.chunk)
         for watcher in self.watchers:

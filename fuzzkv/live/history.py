@@ -39,8 +39,8 @@ Trace = tuple[str, str, str]
 
 
 def trace(violation: LiveViolation) -> Trace:
-    """What tells violations of one cause from others: invariant, word, and the text without its numbers."""
-    return violation.invariant, violation.what, re.sub(r"\d+", "#", violation.text)[:80]
+    """What tells violations of one cause from others: invariant, word, and the text without its numbers and keys."""
+    return violation.invariant, violation.what, re.sub(r"\b[0-9a-f]{8}\b|\d+", "#", violation.text)[:80]
 
 
 @dataclass(frozen=True)

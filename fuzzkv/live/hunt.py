@@ -38,8 +38,8 @@ from fuzzkv.live.shrinking import TRIES
 
 ALONE: Final = 24
 """Schedules of a policy alone."""
-ALONE_TRIES: Final = 300
-"""Candidates to shrink the schedule of what fails alone."""
+PLAIN: Final = 12
+"""Most schedules of the plain engine by itself: it also runs whatever a policy fails under."""
 ACCEPTING: Final = 0.3
 """Share of the time that policies alone may take."""
 BASE: Final = EngineConfig(pages=128)
@@ -137,10 +137,11 @@ class LiveHunt:
                 self.arms,
                 policies,
                 seed=self.options.seed,
-                schedules=self.options.alone,
+                schedules=self.options.alone if policies else min(PLAIN, self.options.alone),
                 until=until,
                 sound=self.sound,
-                tries=min(ALONE_TRIES, self.options.tries),
+                tries=self.options.tries,
+                tell=self._tell,
             )
             self.entrants.append(entrant)
             passed = entrant.takes_part

@@ -139,11 +139,12 @@ class ContentWatcher:
         return found
 
     def _told(self, finding: Finding) -> LiveViolation:
-        invariant, text = finding.invariant, finding.text
+        invariant, what, text = finding.invariant, finding.what, finding.text
         if finding.page in self._failed.pages:
-            invariant = "I16"
+            # What the page held before is chance, so it makes no kinds of its own.
+            invariant, what = "I16", "unfilled"
             text = f"a load into page {finding.page} failed and was served all the same: {text}"
-        return LiveViolation(invariant, finding.what, request=finding.request, page=finding.page, text=text)
+        return LiveViolation(invariant, what, request=finding.request, page=finding.page, text=text)
 
 
 class FailedLoads:
@@ -269,7 +270,8 @@ def watch_content(engine: Any, *, every: int = 1) -> ContentWatcher:
         heads=heads,
         head=head,
     )
-    adapters = [adapter(number + 1).path for number in range(config.adapters)]
+    # A request's adapter 1 is the first of them, as the engine loads them.
+    adapters = [adapter(number).path for number in range(config.adapters)]
     path = build(config.model).path
     canaries = [Canary(path, layout, adapters, layers=layers) for layers in engine.group_layers()]
     return ContentWatcher(canaries, lambda e: e.layer_bytes(), every=every)

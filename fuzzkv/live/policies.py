@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 from fuzzkv.contract.evidence import COPY_IN, COPY_OUT, Action, Evidence, Manifest
 from fuzzkv.errors import UsageError, did_you_mean
 from fuzzkv.live.config import EngineConfig, TierConfig
-from fuzzkv.live.schedule import ARRIVE, FORK, LiveSchedule, blocks, size
+from fuzzkv.live.schedule import ARRIVE, FORK, NEXT, LiveSchedule, blocks, size
 
 PREFIX: Final = "vllm:"
 
@@ -51,16 +51,16 @@ class LivePolicy:
     """One feature of the engine.
 
     ``changes`` are fields of ``EngineConfig`` that it sets, ``tier`` fields of its ``TierConfig`` (None: it needs no host
-    tier).  ``drives`` names what of a schedule only it lets through.  ``exact`` says that its tokens are those of a plain
-    engine; a lossy one is compared with itself alone.  ``exercised`` names page events or counters of a run, of which
-    one must have happened (none: it acts in every step).
+    tier).  ``drives`` names what of a schedule only it lets through ("adapters": no requests of the base model).  ``exact``
+    says that its tokens are those of a plain engine; a lossy one is compared with itself alone.  ``exercised`` names page
+    events or counters of a run, of which one must have happened (none: it acts in every step).
     """
 
     name: str
     manifest: Manifest
     changes: Mapping[str, Any] = field(default_factory=dict)
     tier: Mapping[str, Any] | None = None
-    drives: Literal["", "pool", "chunk"] = ""
+    drives: Literal["", "pool", "chunk", "adapters"] = ""
     exact: bool = True
     exercised: tuple[str, ...] = ()
     version: str = "1"
@@ -164,6 +164,7 @@ ALL: Final[tuple[LivePolicy, ...]] = (
         name="vllm:lora",
         manifest=manifest_of("renew", "answer", "adapter of the request", _ADAPT, source="vLLM: enable_lora"),
         changes={"adapters": 2},
+        drives="adapters",
         exercised=("adapted",),
     ),
     LivePolicy(
@@ -239,12 +240,16 @@ def compatible(policies: Sequence[LivePolicy]) -> bool:
 
 def driven(policies: Sequence[LivePolicy], schedule: LiveSchedule, config: EngineConfig) -> LiveSchedule:
     """The schedule as these policies meet it: unless one of them drives that, the pool is never so small that a request
-    has to give way (frames are reused all the same), and a step takes the longest prompt whole.
+    has to give way (frames are reused all the same), and a step takes the longest prompt whole.  With adapters every request
+    has one: on the builds that were tried, the engine computes requests of the base model beside them with one of theirs.
     """
     drives = {policy.drives for policy in policies}
     pool, whole = schedule.pool, max(config.step_tokens, config.context)
     if "pool" not in drives:
         pool = max(pool, demand(schedule, config.requests))
+    if "adapters" in drives:
+        events = tuple((op, a, max(1, b) if op == NEXT else b, c) for op, a, b, c in schedule.events)
+        schedule = replace(schedule, events=events, adapter=1)
     return replace(
         schedule, pool=min(pool, config.pages), chunk=schedule.chunk if "chunk" in drives else whole
     )

@@ -79,7 +79,8 @@ _WIDTH: Final = 62
 
 @dataclass(frozen=True)
 class LiveSchedule:
-    """Events, the number of device blocks that may be used (``pool``) and the token budget of a step (``chunk``).
+    """Events, the number of device blocks that may be used (``pool``), the token budget of a step (``chunk``) and the
+    ``adapter`` of arrivals until an event names another one.
 
     Raises ``UsageError`` for numbers out of bounds (FKV032) and malformed events (FKV033, FKV034).
     """
@@ -87,9 +88,15 @@ class LiveSchedule:
     pool: int = 48
     chunk: int = 256
     events: tuple[Event, ...] = ()
+    adapter: int = 0
 
     def __post_init__(self) -> None:
-        for name, value, (low, high) in (("pool", self.pool, POOL), ("chunk", self.chunk, CHUNK)):
+        bounds = (
+            ("pool", self.pool, POOL),
+            ("chunk", self.chunk, CHUNK),
+            ("adapter", self.adapter, (0, ADAPTERS)),
+        )
+        for name, value, (low, high) in bounds:
             if type(value) is not int or not low <= value <= high:
                 raise UsageError(
                     code="FKV032",
@@ -107,11 +114,12 @@ class LiveSchedule:
         return replace(self, events=tuple(events))
 
     def as_json(self) -> dict[str, Any]:
-        """``{"pool": n, "chunk": n, "events": [[name, a, b, c], ...]}``."""
+        """``{"pool": n, "chunk": n, "events": [[name, a, b, c], ...]}``, and ``"adapter": n`` where there is one."""
         return {
             "pool": self.pool,
             "chunk": self.chunk,
             "events": [list(event) for event in self.events],
+            **({"adapter": self.adapter} if self.adapter else {}),
         }
 
     @property
@@ -124,10 +132,10 @@ def schedule_from_json(data: Mapping[str, Any]) -> LiveSchedule:
     """The way back from :meth:`LiveSchedule.as_json`.  Raises ``UsageError``: FKV032, FKV033, FKV034."""
     try:
         events = tuple((op, a, b, c) for op, a, b, c in data["events"])
-        pool, chunk = data["pool"], data["chunk"]
+        pool, chunk, adapter = data["pool"], data["chunk"], data.get("adapter", 0)
     except (KeyError, TypeError, ValueError) as error:
         raise _malformed("a live schedule", "it needs pool, chunk and events [op, a, b, c]") from error
-    return LiveSchedule(pool, chunk, events)
+    return LiveSchedule(pool, chunk, events, adapter)
 
 
 def check_event(event: Event) -> None:

@@ -21,7 +21,7 @@ from rich.text import Text
 
 from fuzzkv import events as ev
 from fuzzkv.report.gate import gate_page
-from fuzzkv.report.summary import policy_text, summary
+from fuzzkv.report.summary import counted, policy_text, summary
 
 PHASES: Final = ("accept", "solver", "search", "shrink", "confirm", "file")
 GATE_PHASES: Final = ("accept", "replay", "search", "shrink")
@@ -141,7 +141,11 @@ class ConsoleReport:
         word = ("passes alone", "green") if event.passed else ("fails alone (single-policy)", "magenta")
         reason = f": {event.reason}" if event.reason else ""
         left = "" if event.passed else self._left_out
-        self._say(Text.assemble(f"  {event.policy} ", word, f", {event.schedules:,} schedules{reason}{left}"))
+        self._say(
+            Text.assemble(
+                f"  {event.policy} ", word, f", {counted(event.schedules, 'schedule')}{reason}{left}"
+            )
+        )
 
     def _on_ProofDone(self, event: ev.ProofDone) -> None:
         narrow = (
@@ -153,11 +157,11 @@ class ConsoleReport:
         )
 
     def _on_SolverDone(self, event: ev.SolverDone) -> None:
-        shown = f"shows {event.classes} kinds of failure" if event.classes else "is safe"
+        shown = f"shows {counted(event.classes, 'kind')} of failure" if event.classes else "is safe"
         ended = f"; {event.ended}" if event.ended else ""
         window = f"{event.requests} x {event.pages} pages"
         self._say(
-            f"  every schedule of up to {event.depth} events of {event.sets} sets {shown} ({window}){ended}"
+            f"  every schedule of up to {counted(event.depth, 'event')} of {counted(event.sets, 'set')} {shown} ({window}){ended}"
         )
 
     def _on_SearchDone(self, event: ev.SearchDone) -> None:
@@ -166,7 +170,8 @@ class ConsoleReport:
 
     def _on_LivesDone(self, event: ev.LivesDone) -> None:
         self._say(
-            f"  {event.schedules:,} schedules of {event.sets} sets on {event.lives} engines, {event.steps:,} steps in all; "
+            f"  {counted(event.schedules, 'schedule')} of {counted(event.sets, 'set')} on {counted(event.lives, 'engine')}, "
+            f"{counted(event.steps, 'step')} in all; "
             f"{event.pairs} of {event.of_pairs} pairs, {event.triples} of {event.of_triples} triples; "
             f"{event.states:,} abstract states"
         )
@@ -175,15 +180,17 @@ class ConsoleReport:
         label = f" [{event.label}]" if event.label else ""
         name = self.names.get(event.invariant, "")
         what = f"{policy_text(event.policies)} break {event.invariant} {name}".rstrip()
-        after = f" after {event.schedules:,} schedules" if event.schedules else ""
+        after = f" after {counted(event.schedules, 'schedule')}" if event.schedules else ""
         where = f" at {event.action}" if event.action else ""
         self._say(
-            Text.assemble(("  conflict ", "bold red"), f"{what}{where}{label}, {event.events} events{after}")
+            Text.assemble(
+                ("  conflict ", "bold red"), f"{what}{where}{label}, {counted(event.events, 'event')}{after}"
+            )
         )
 
     def _on_ShrinkStep(self, event: ev.ShrinkStep) -> None:
         self._now_and_then(
-            f"{policy_text(event.policies)} {event.invariant}: {event.before} -> {event.after} events"
+            f"{policy_text(event.policies)} {event.invariant}: {event.before} -> {counted(event.after, 'event')}"
         )
 
     def _on_ConfirmProgress(self, event: ev.ConfirmProgress) -> None:
@@ -262,7 +269,7 @@ def progress_text(event: ev.Progress) -> str:
     if event.events_per_s:
         parts.append(f"{rate_text(event.events_per_s)} events/s")
     if event.cases or event.classes:
-        parts.append(f"{event.cases:,} failing in {event.classes} kind{'s' if event.classes != 1 else ''}")
+        parts.append(f"{event.cases:,} failing in {counted(event.classes, 'kind')}")
     return ", ".join(parts)
 
 
@@ -273,7 +280,7 @@ def search_lines(event: ev.SearchDone) -> list[str]:
     ended = ", ended by --stop-risk" if event.early else ""
     risk = f"{event.risk:.2g}" if event.risk else "0"
     return [
-        f"{event.schedules:,} schedules{by}{ended}; {word} of levels {event.covered:,} of {event.combinations:,}; "
+        f"{counted(event.schedules, 'schedule')}{by}{ended}; {word} of levels {event.covered:,} of {event.combinations:,}; "
         f"{event.states:,} transitions between abstract states",
         f"residual risk: the next schedule shows a new kind of failure with probability {risk} "
         f"(estimated; {event.bound:.2g} with its sampling error; {event.singletons} of {event.classes} kinds were seen once)",

@@ -33,6 +33,11 @@ STYLES: Final = {
 }
 
 
+def counted(count: int, noun: str) -> str:
+    """``"1 schedule"``, ``"1,200 schedules"``: nouns whose plural takes an s."""
+    return f"{count:,} {noun}{'s' if count != 1 else ''}"
+
+
 def policy_text(policies: Sequence[str]) -> str:
     """``"evict + offload"``; the empty set is the control arm ``"full cache"``."""
     return " + ".join(policies) if policies else "full cache"
@@ -104,7 +109,9 @@ def case_lines(cases: Sequence[Case], names: Mapping[str, str]) -> Table:
         together, controls = arms_text(case)
         grid.add_row(Text(str(case["id"]), style="bold"))
         grid.add_row(f"  {policy_text(case['class']['policies'])}")
-        grid.add_row(f"  break {invariant_text(case, names)} in {len(case.get('schedule', ()))} events")
+        grid.add_row(
+            f"  break {invariant_text(case, names)} in {counted(len(case.get('schedule', ())), 'event')}"
+        )
         grid.add_row(f"  together {together}, controls {controls}")
         grid.add_row(Text(f"  real engine: {engine_text(case)}"))
     return grid
@@ -152,7 +159,7 @@ def summary(
 
 def closing(finished: HuntFinished) -> Text:
     """The last line: what came out, after how much work, and the exit code."""
-    kinds = f"{finished.classes} kind{'s' if finished.classes != 1 else ''} of conflict"
+    kinds = f"{counted(finished.classes, 'kind')} of conflict"
     says = {
         "clean": ("No conflict found", "bold green"),
         "conflict": (f"{kinds} found, {finished.confirmed} confirmed on a real engine", "bold red"),
@@ -164,5 +171,5 @@ def closing(finished: HuntFinished) -> Text:
         "failed": ("The hunt could not finish", "bold magenta"),
     }
     words, style = says[finished.outcome]
-    work = f"{finished.schedules:,} schedules, {finished.primitive_events:,} events, {finished.seconds:.0f} s"
+    work = f"{counted(finished.schedules, 'schedule')}, {counted(finished.primitive_events, 'event')}, {finished.seconds:.0f} s"
     return Text.assemble((words, style), f" ({work}; exit {finished.exit_code})")

@@ -99,8 +99,25 @@ def test_a_policy_that_fails_alone_is_said_and_left_out(tmp_path: Path) -> None:
     assert alone["plain engine"]["standing"] == "passes"
     done = [e for e in heard if isinstance(e, ev.AcceptanceDone)]
     assert [e.passed for e in done] == [True, False, True, True]
+    (step,) = [e for e in heard if isinstance(e, ev.ShrinkStep)]
+    assert step.policies == PAIR[:1] and step.invariant == "I16" and step.after == 3 < step.before
     assert [row["policies"] for row in result.report["rows"]] == [["vllm:preempt", "vllm:prefix-cache"]]
     assert "vllm:offload-lru (fails)" in heard[-1].text  # type: ignore[attr-defined]
+
+
+def test_the_plain_engine_runs_a_few_schedules_alone(tmp_path: Path) -> None:
+    result, _ = hunt(tmp_path, toy(), PAIR, max_examples=1, alone=60)
+    assert [row["schedules"] for row in result.report["alone"]] == [12, 60, 60]
+
+
+def test_a_tier_that_never_serves_is_said_and_takes_part(tmp_path: Path) -> None:
+    for inert in (True, False):
+        result, heard = hunt(tmp_path, toy(inert=inert), PAIR, max_examples=10)
+        told = [e for e in heard if isinstance(e, ev.WarningRaised) and e.code == "FKV104"]
+        assert [PAIR[0] in e.text for e in told] == [True] * inert
+        alone = {row["policy"]: row for row in result.report["alone"]}[PAIR[0]]
+        assert alone["standing"] == "passes" and alone["reason"].startswith("I15 inert") == inert
+        assert result.exit_code == 0 and result.report["rows"][0]["schedules"] == 10
 
 
 def test_too_few_are_left(tmp_path: Path) -> None:

@@ -107,10 +107,11 @@ def test_a_wrong_page_is_told_once_while_it_grows(toy: Toy) -> None:
     assert list(watcher.after_step(toy)) == []
 
 
-def test_a_failed_load_that_is_served_is_told_as_one(toy: Toy) -> None:
+@pytest.mark.parametrize("before", [None, 1, 4])
+def test_a_failed_load_that_is_served_is_told_as_one(toy: Toy, before: int | None) -> None:
     watcher = toy.watch()
     for layer in toy.pool.pages:
-        layer[5] = 0
+        layer[5] = 0 if before is None else layer[before]
     toy.journal.entries += [("load+", 0, 5, 9), ("load!", 0), ("load=", 0)]
     (violation,) = watcher.after_step(toy)
     assert (violation.invariant, violation.what, violation.page) == ("I16", "unfilled", 5)

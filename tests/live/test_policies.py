@@ -83,6 +83,14 @@ def test_only_its_policy_makes_a_request_give_way() -> None:
     assert driven(named("preempt"), replace(tight, pool=60), config).pool == 48
 
 
+def test_with_adapters_every_request_has_one() -> None:
+    events = (("arrive", 0, 4, 1), ("next", 2, 0, 0), ("arrive", 0, 4, 1), ("next", 0, 2, 0))
+    met = driven(named("lora"), LiveSchedule(48, 512, events), EngineConfig())
+    assert (met.adapter, met.events[1], met.events[3]) == (1, ("next", 2, 1, 0), ("next", 0, 2, 0))
+    plain = driven(named("preempt"), LiveSchedule(48, 512, events), EngineConfig())
+    assert (plain.adapter, plain.events) == (0, events)
+
+
 def test_what_acted() -> None:
     lora, preempt, fp8 = BY_NAME["vllm:lora"], BY_NAME["vllm:preempt"], BY_NAME["vllm:kv-fp8"]
     acts = LiveHistory(log=(("publish", 1, 2),), counters={"adapted": 3, "preemptions": 0}).acts

@@ -63,6 +63,7 @@ def test_what_could_not_finish_alone_does_not_fit() -> None:
         ({"pool": 3, "chunk": 64, "events": []}, "FKV032"),
         ({"pool": 9, "chunk": 7, "events": []}, "FKV032"),
         ({"pool": True, "chunk": 64, "events": []}, "FKV032"),
+        ({"pool": 9, "chunk": 64, "events": [], "adapter": 4}, "FKV032"),
         ({"pool": 9, "events": []}, "FKV033"),
         ({"pool": 9, "chunk": 64, "events": [["step", 1, 0]]}, "FKV033"),
         ({"pool": 9, "chunk": 64, "events": [["step", 0, 0, 0]]}, "FKV033"),
@@ -76,6 +77,11 @@ def test_what_is_no_schedule(data: dict[str, object], code: str) -> None:
     with pytest.raises(UsageError) as caught:
         schedule_from_json(data)
     assert caught.value.code == code
+
+
+def test_an_adapter_is_told_where_there_is_one() -> None:
+    assert "adapter" not in LiveSchedule(9, 64).as_json()
+    assert schedule_from_json(LiveSchedule(9, 64, (), 2).as_json()).adapter == 2
 
 
 def test_all_bytes_are_schedules_and_zero_is_the_simplest() -> None:

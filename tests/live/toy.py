@@ -34,12 +34,18 @@ class _Store:
 
 class ToyLife:
     """One engine.  ``alone``: the tier fails without any help; ``deadly``: aborts while a store is in flight kill it, where
-    the prefix cache is on too."""
+    the prefix cache is on too; ``inert``: the tier never serves."""
 
     def __init__(
-        self, config: EngineConfig, *, fault: bool = False, alone: bool = False, deadly: bool = False
+        self,
+        config: EngineConfig,
+        *,
+        fault: bool = False,
+        alone: bool = False,
+        deadly: bool = False,
+        inert: bool = False,
     ) -> None:
-        self.config, self.alone = config, alone
+        self.config, self.alone, self.inert = config, alone, inert
         both = config.tier is not None and config.prefix_cache
         self.fault, self.deadly = fault and both, deadly and both
         self.closed = False
@@ -143,8 +149,9 @@ class ToyLife:
             block = self._take()
             request.blocks.append(block)
             self.log.append(("alloc", len(self.requests), block))
-            if whole and key in self.host:
+            if whole and key in self.host and not self.inert:
                 self.counters["loads"] += 1
+                self.counters["loaded_pages"] += 1
                 self.bytes[block] = self.host[key]
                 if self.alone:
                     self._broken("I16", "short", block, "a load that failed counts as done")
@@ -156,6 +163,7 @@ class ToyLife:
             if whole and self.config.tier is not None:
                 self.stores.append(_Store(block, key))
                 self.counters["stores"] += 1
+                self.counters["stored_pages"] += 1
         return True
 
     def _take(self) -> int:

@@ -16,6 +16,7 @@ from fuzzkv import events as ev
 from fuzzkv.errors import EnvironmentFailure
 from fuzzkv.report.console import ConsoleReport, make_console, search_lines
 from fuzzkv.report.ndjson import NdjsonReport
+from fuzzkv.report.summary import counted
 
 NAMES = {"I1": "authority", "I18": "quality-budget"}
 
@@ -201,3 +202,10 @@ def test_what_the_search_reached_is_said() -> None:
         "probability 1.3e-06 (estimated; 4.2e-06 with its sampling error; 2 of 52 kinds were seen once)"
         in risk
     )
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0 schedules"), (1, "1 schedule"), (2, "2 schedules"), (1200, "1,200 schedules")]
+)
+def test_one_is_no_plural(count: int, text: str) -> None:
+    assert counted(count, "schedule") == text
