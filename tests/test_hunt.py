@@ -29,9 +29,10 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.fixture(autouse=True)
 def quick_shrinking(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Our own passes only, and a short acceptance: both have tests of their own."""
+    """Our own passes only, and a short acceptance: leaps, Hypothesis and acceptance have tests of their own."""
+    monkeypatch.setattr(Shrinker, "_leap", lambda self, best: best)
     monkeypatch.setattr(Shrinker, "_hypothesis", lambda self, best: best)
-    monkeypatch.setattr("fuzzkv.entrants.ALONE", 20_000)
+    monkeypatch.setattr("fuzzkv.entrants.ALONE", 4_000)
 
 
 class Heard(list[Any]):
@@ -195,8 +196,8 @@ from fuzzkv.options import HuntOptions
 from fuzzkv.shrink import Shrinker
 
 stop_at, corpus, names = int(sys.argv[1]), Path(sys.argv[2]), tuple(sys.argv[3].split(","))
-Shrinker._hypothesis = lambda self, best: best
-fuzzkv.entrants.ALONE = 20_000
+Shrinker._leap = Shrinker._hypothesis = lambda self, best: best
+fuzzkv.entrants.ALONE = 4_000
 replace, filed = os.replace, [0]
 
 def slow_replace(source, target):
@@ -219,7 +220,13 @@ signal.signal(signal.SIGTERM, signal.default_int_handler)
 # A worker imports this file too.
 if __name__ == "__main__":
     options = HuntOptions(
-        policies=names, seed=1, max_examples=int(sys.argv[4]), confirm=False, corpus=corpus, workers=int(sys.argv[5])
+        policies=names,
+        seed=1,
+        max_examples=int(sys.argv[4]),
+        confirm=False,
+        corpus=corpus,
+        solver_depth=0,
+        workers=int(sys.argv[5]),
     )
     done = hunt(options, [tell])
     sys.exit(done.exit_code)
