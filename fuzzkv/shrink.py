@@ -66,7 +66,7 @@ class _Found(Exception):
 @dataclass
 class Shrinker:
     """Shrinks one schedule for one goal.  ``counts`` tells how often each pass tried and how often it
-    helped; ``tries`` leaps are made from each schedule that the passes leave.
+    helped; ``tries`` leaps are drawn from each schedule that the passes leave.
     """
 
     engine: BulkEngine

@@ -24,6 +24,7 @@ def with_policies(engine: BulkEngine, *policies: object) -> BulkEngine:
     return other.again(seed=0)
 
 
+@pytest.mark.slow
 def test_the_defaults_pass_alone(compiled: BulkEngine) -> None:
     for policy in compiled.policies:
         alone = try_alone(compiled, policy.name, seed=3, schedules=2_000)
@@ -87,6 +88,7 @@ def test_the_edge_schedule_charges_what_the_quota_allows(compiled: BulkEngine) -
     assert 0 < max(state[loss : loss + 2]) <= Config().ledger
 
 
+@pytest.mark.slow
 def test_the_kept_acceptance_stands_for_the_defaults_only(compiled: BulkEngine) -> None:
     kept = load_acceptance()
     for policy in compiled.policies:

@@ -42,5 +42,14 @@ def test_leaps_are_the_same_each_time() -> None:
     )
 
 
+def test_no_leap_comes_twice_and_none_is_lost() -> None:
+    short = START[:4]
+    made = list(leaps(short, 5000))
+    rng = random.Random(repr(short))
+    assert made == list(dict.fromkeys(leap(short, rng) for _ in range(5000)))
+    assert 10 < len(made) < 5000
+
+
 def test_the_shortest_schedule_can_be_leapt_from() -> None:
-    assert all(len(made) == 1 for made in leaps(((TICK, 1, 0), (TICK, 2, 0)), 20))
+    made = list(leaps(((TICK, 1, 0), (TICK, 2, 0)), 20))
+    assert made and all(len(events) == 1 for events in made)

@@ -31,6 +31,7 @@ def observed() -> ExhaustResult:
     return exhaust(POLICIES, Config(), SCOPE)
 
 
+@pytest.mark.slow
 def test_it_finds_the_one_conflict_of_a_small_scope(observed: ExhaustResult) -> None:
     assert [found.policies for found in observed.sets] == [(), ("offload",), ("quant",), ("offload", "quant")]
     assert {found.verdict for found in observed.sets} == {"exhausted"} and observed.exit_code == 1

@@ -71,6 +71,7 @@ def stopping(monkeypatch: pytest.MonkeyPatch, *, written: bool) -> None:
     monkeypatch.setattr(module, "save_case", stop)
 
 
+@pytest.mark.slow
 def test_kinds_are_settled_in_the_order_given_and_each_step_is_told(
     compiled: BulkEngine, found: list[Witness], tmp_path: Path
 ) -> None:

@@ -28,7 +28,8 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Our own shrinking passes only, and a short look at the candidate alone."""
+    """Our own shrinking passes only, without leaps, and a short look at the candidate alone."""
+    monkeypatch.setattr(Shrinker, "_leap", lambda self, best: best)
     monkeypatch.setattr(Shrinker, "_hypothesis", lambda self, best: best)
     monkeypatch.setattr("fuzzkv.gate.ALONE", 4_000)
 
@@ -57,6 +58,7 @@ def tidy(tmp_path_factory: pytest.TempPathFactory) -> tuple[GateResult, Heard, P
     """`tidy` against `careful`, once for all: the result, what was told, and the folder of the case."""
     folder = tmp_path_factory.mktemp("gate") / "cases"
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Shrinker, "_leap", lambda self, best: best)
         patch.setattr(Shrinker, "_hypothesis", lambda self, best: best)
         patch.setattr("fuzzkv.gate.ALONE", 4_000)
         return (*run(folder, "TIDY"), folder)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fuzzkv import seeding
+from fuzzkv import guide, seeding
 from fuzzkv.casebook import narrowed, widened
 from fuzzkv.contract.schedule import ACT, ARRIVE, TICK, Config
 from fuzzkv.guide import guided
@@ -27,7 +27,9 @@ def test_slots_are_numbered_back_and_forth() -> None:
 
 
 @pytest.mark.slow
-def test_what_the_solver_finds_the_engine_shows() -> None:
+def test_what_the_solver_finds_the_engine_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    # These policies act on one page.
+    monkeypatch.setattr(guide, "SIZE", 2)
     engine = BulkEngine(POLICIES, SMALL)
     witnesses, done = guided(engine, 4, lambda climb: None)
     assert done.depth == 4 and {w.kind.mask for w in witnesses} == {0b011, 0b110}

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,10 @@ from fuzzkv.corpus import load_case, load_corpus, problems, write_index
 from fuzzkv.errors import UsageError
 from fuzzkv.hunt import HuntResult, hunt
 from fuzzkv.machine.engine import BulkEngine
+from fuzzkv.machine.window import Window
 from fuzzkv.options import HuntOptions
 from fuzzkv.shrink import Shrinker
+from fuzzkv.solver.induction import prove
 from tests.found import KINDS
 
 ROOT = Path(__file__).parents[1]
@@ -29,9 +32,10 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.fixture(autouse=True)
 def quick_shrinking(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Our own passes only, and a short acceptance: both have tests of their own."""
+    """Our own passes only, and a short acceptance: leaps, Hypothesis and acceptance have tests of their own."""
+    monkeypatch.setattr(Shrinker, "_leap", lambda self, best: best)
     monkeypatch.setattr(Shrinker, "_hypothesis", lambda self, best: best)
-    monkeypatch.setattr("fuzzkv.entrants.ALONE", 20_000)
+    monkeypatch.setattr("fuzzkv.entrants.ALONE", 4_000)
 
 
 class Heard(list[Any]):
@@ -112,7 +116,10 @@ def test_what_the_solver_finds_is_filed_though_the_search_meets_nothing(tmp_path
 
 
 @pytest.mark.slow
-def test_a_proof_ends_a_hunt_under_the_contract(tmp_path: Path) -> None:
+def test_a_proof_ends_a_hunt_under_the_contract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A proof in the usual window has a test of its own.
+    window = Window(requests=1, pages=2, device=2, host=1, copies=1, policies=2, entries=1)
+    monkeypatch.setattr("fuzzkv.guide.prove", partial(prove, window=window))
     names = ("tests.broken:STORING", "tests.broken:KEEPING")
     result, heard = small(tmp_path, *names, max_examples=1_000, solver_depth=1, contract="enforce")
     (done,) = heard.of(ev.ProofDone)
@@ -195,8 +202,8 @@ from fuzzkv.options import HuntOptions
 from fuzzkv.shrink import Shrinker
 
 stop_at, corpus, names = int(sys.argv[1]), Path(sys.argv[2]), tuple(sys.argv[3].split(","))
-Shrinker._hypothesis = lambda self, best: best
-fuzzkv.entrants.ALONE = 20_000
+Shrinker._leap = Shrinker._hypothesis = lambda self, best: best
+fuzzkv.entrants.ALONE = 4_000
 replace, filed = os.replace, [0]
 
 def slow_replace(source, target):
@@ -219,7 +226,13 @@ signal.signal(signal.SIGTERM, signal.default_int_handler)
 # A worker imports this file too.
 if __name__ == "__main__":
     options = HuntOptions(
-        policies=names, seed=1, max_examples=int(sys.argv[4]), confirm=False, corpus=corpus, workers=int(sys.argv[5])
+        policies=names,
+        seed=1,
+        max_examples=int(sys.argv[4]),
+        confirm=False,
+        corpus=corpus,
+        solver_depth=0,
+        workers=int(sys.argv[5]),
     )
     done = hunt(options, [tell])
     sys.exit(done.exit_code)
@@ -271,8 +284,8 @@ def test_a_kill_in_the_middle_of_filing_leaves_whole_cases(compiled: BulkEngine,
 
 
 @pytest.mark.slow
-def test_a_kill_at_any_moment_leaves_whole_cases(compiled: BulkEngine, tmp_path: Path) -> None:
-    with child(0, tmp_path, "evict,offload,quant", 50_000) as process:
+def test_a_kill_at_any_moment_leaves_whole_cases(tmp_path: Path) -> None:
+    with child(0, tmp_path, PAIR, 1_000) as process:
         try:
             list(lines_until(process, "shrink"))
             while not list(tmp_path.glob("fkv-*.json")):

@@ -117,6 +117,7 @@ class Composition:
         any_state = self._any_state()
         self._before = [("", term) for _, term in self.facts(any_state, PREMISES)]
         self._before += self.facts(any_state, (*FACTS, *KEPT))
+        self._names = (*dict(self.facts(any_state, (*FACTS, *KEPT, SETTLED))), *RELATIONS)
         self._known[FIRST.name] = [self._first_state()]
 
     @property
@@ -184,8 +185,7 @@ class Composition:
 
     def names(self) -> tuple[str, ...]:
         """The names of all facts that an induction may stand on."""
-        named = dict(self.facts(self._any_state(), (*FACTS, *KEPT, SETTLED)))
-        return (*named, *RELATIONS)
+        return self._names
 
     def _first_state(self) -> Segment:
         """What has to hold in the first state of any configuration."""

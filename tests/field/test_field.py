@@ -16,7 +16,9 @@ from tests.field.report import Report
 from tests.field.reports import REPORTS
 
 FOLDER = Path(__file__).parent
-every_report = pytest.mark.parametrize("report", REPORTS, ids=lambda report: report.name)
+
+# Of this scope, so that pytest runs the tests of one report after another: each of its sets is then written out once.
+every_report = pytest.mark.parametrize("report", REPORTS, ids=lambda report: report.name, scope="module")
 
 
 def breaks(report: Report, *, twins: bool = False) -> list[str]:

@@ -34,6 +34,7 @@ def test_mixing_is_splitmix() -> None:
     assert 31 < ones < 32
 
 
+@pytest.mark.slow
 def test_drawn_schedules_are_well_formed_and_various(compiled: BulkEngine) -> None:
     lengths, codes, sizes = set(), set(), set()
     for number in range(400):

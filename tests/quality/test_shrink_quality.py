@@ -5,15 +5,18 @@ blind and shrunk over events and policies (``python -m bench.minimal`` writes th
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from bench.minimal import minimal
 from bench.targets import targets
-from fuzzkv.contract.schedule import TICK
+from fuzzkv.contract.schedule import TICK, Event
 from fuzzkv.machine.engine import BulkEngine
 from fuzzkv.machine.tally import FoundClass
+from fuzzkv.oracles.verdict import Finding
 from fuzzkv.shrink import cost, shrink
 from tests.found import KINDS, kind_of, schedule_of, search, shrinker
 
@@ -29,14 +32,31 @@ def found(compiled: BulkEngine) -> tuple[BulkEngine, dict[str, FoundClass]]:
     return engine, search(engine, 200_000)
 
 
+Shrunk = tuple[tuple[Event, ...], Finding]
+
+
+@pytest.fixture(scope="module")
+def shrunk(found: tuple[BulkEngine, dict[str, FoundClass]]) -> Callable[[str], Shrunk]:
+    """What the schedule of a kind is shrunk to, once for all tests."""
+    engine, classes = found
+
+    @cache
+    def once(kind: str) -> Shrunk:
+        done = shrink(engine, kind_of(classes[kind]), schedule_of(engine, classes[kind]))
+        assert done is not None
+        return done
+
+    return once
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_nothing_can_be_left_out(found: tuple[BulkEngine, dict[str, FoundClass]], kind: str) -> None:
+def test_nothing_can_be_left_out(
+    found: tuple[BulkEngine, dict[str, FoundClass]], shrunk: Callable[[str], Shrunk], kind: str
+) -> None:
     engine, classes = found
     start = schedule_of(engine, classes[kind])
-    done = shrink(engine, kind_of(classes[kind]), start)
-    assert done is not None
-    small, finding = done
+    small, finding = shrunk(kind)
     assert (
         finding.kind == kind_of(classes[kind]) and len(small) <= LONGEST[kind] and cost(small) < cost(start)
     )
@@ -53,12 +73,12 @@ def test_nothing_can_be_left_out(found: tuple[BulkEngine, dict[str, FoundClass]]
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["S2", "S7"])
 def test_the_same_schedule_shrinks_to_the_same_case(
-    found: tuple[BulkEngine, dict[str, FoundClass]], kind: str
+    found: tuple[BulkEngine, dict[str, FoundClass]], shrunk: Callable[[str], Shrunk], kind: str
 ) -> None:
     engine, classes = found
     start = schedule_of(engine, classes[kind])
-    done = shrink(engine, kind_of(classes[kind]), start)
-    assert done is not None and shrink(engine, kind_of(classes[kind]), start) == done
+    done = shrunk(kind)
+    assert shrink(engine, kind_of(classes[kind]), start) == done
     # And what is shrunk already stays as it is.
     if kind == "S2":
         assert shrink(engine, kind_of(classes[kind]), done[0]) == done

@@ -34,6 +34,7 @@ def plant(tmp_path: Path, files: dict[str, str]) -> list[str]:
     return complaints
 
 
+@pytest.mark.slow
 def test_the_tree_is_clean() -> None:
     assert layers.check(ROOT / "fuzzkv") == []
 

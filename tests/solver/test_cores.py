@@ -97,6 +97,7 @@ def test_two_clauses_are_needed_where_two_acts_break_it() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_clause_that_is_switched_off_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(primitives, "permit_promise", lambda s, g, k, p: True)
     # The text is read anew by each reader, so the mutant is seen.
@@ -117,6 +118,7 @@ def test_each_clause_bites_where_the_machine_says() -> None:
     assert refusals(case, clauses=()) == []
 
 
+@pytest.mark.slow
 def test_what_no_clause_refuses_is_said_to_be_uncovered() -> None:
     case = Recipe(S10.schedule, S10.policies, S10.config)
     assert answer(case, "I7").sets == ()
