@@ -14,6 +14,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Container, Iterable
+from functools import cache
 from typing import Any
 
 from fuzzkv.contract import vocabulary
@@ -67,8 +68,15 @@ OWN_MEMORY = frozenset({"MARK", "DUE", "NOTE"})
 """Columns that a policy may write itself; everything else changes through primitives."""
 
 
+@cache
+def _source(function: Text) -> tuple[str, int]:
+    """A function's source and its first line, read once: Python cuts it out of the file anew each time it is asked."""
+    lines, first = inspect.getsourcelines(function)
+    return textwrap.dedent("".join(lines)), first
+
+
 def _plain(function: Text) -> ast.FunctionDef:
-    tree = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
+    tree = ast.parse(_source(function)[0]).body[0]
     if not isinstance(tree, ast.FunctionDef):
         raise _refusal(function, 0, "is not a plain function", "Write it with def.")
     if ast.get_docstring(tree) is not None:
@@ -202,7 +210,7 @@ def unique_name(function: Text) -> str:
 
 def check_text(function: Text) -> None:
     """Refuse a function that leaves the vocabulary (``UsageError`` FKV036 names the line and the cure)."""
-    first = inspect.getsourcelines(function)[1]
+    first = _source(function)[1]
     if function.__code__.co_freevars:
         names = ", ".join(function.__code__.co_freevars)
         raise _refusal(
