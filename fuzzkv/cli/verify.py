@@ -89,10 +89,11 @@ def verify(
     _print(result, no_color)
     if keep:
         from fuzzkv.keeping import keep as write
+        from fuzzkv.report.summary import counted
 
         written = write(verification, result, corpus)
         console(no_color).print(
-            f"kept in {corpus}: the lengths of {len(written.noted)} cases"
+            f"kept in {corpus}: {counted(len(written.noted), 'length')} of cases"
             + "".join(f"; a shorter one, {case}" for case in written.filed),
             markup=False,
             soft_wrap=True,
