@@ -313,7 +313,12 @@ def test_without_a_class_it_is_inconclusive(command: Callable[..., Result]) -> N
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code"), [(("--max-time", "soon"), "FKV030"), (("--max-time", "0s"), "FKV030")]
+    ("arguments", "code"),
+    [
+        (("--max-time", "soon"), "FKV030"),
+        (("--max-time", "0s"), "FKV030"),
+        (("--contract", "enforce", "--keep"), "FKV030"),
+    ],
 )
 def test_what_it_is_told_is_checked(
     command: Callable[..., Result], arguments: tuple[str, ...], code: str

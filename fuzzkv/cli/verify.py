@@ -18,7 +18,7 @@ from fuzzkv.cli.shared import (
     invariant_names,
     no_color_option,
 )
-from fuzzkv.errors import EXIT_CLEAN, EXIT_ENVIRONMENT
+from fuzzkv.errors import EXIT_CLEAN, EXIT_ENVIRONMENT, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,6 +77,13 @@ def verify(
 
     chosen = resolve(parse_policies(policies))
     if contract == "enforce":
+        if keep:
+            raise UsageError(
+                code="FKV030",
+                value="--keep",
+                reason="with the contract enforced no case's length is looked at, so there is nothing to keep",
+                cure="Leave out --keep, or --contract enforce.",
+            )
         sys.exit(_prove(chosen, parse_seconds(max_time), no_color))
     config = Config()
     window = Window(
@@ -93,7 +100,7 @@ def verify(
 
         written = write(verification, result, corpus)
         console(no_color).print(
-            f"kept in {corpus}: {counted(len(written.noted), 'length')} of cases"
+            f"kept in {corpus}: {counted(len(written.noted), 'length')} shown to be the shortest"
             + "".join(f"; a shorter one, {case}" for case in written.filed),
             markup=False,
             soft_wrap=True,
