@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fuzzkv.casebook import Recipe, make_case, read_case
@@ -17,7 +17,7 @@ from fuzzkv.contract.layout import COLUMNS, NR, PAGES
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import ARRIVE, FADE, OPS, QUEUE, STEP, Event
 from fuzzkv.contract.sessions import RUNS_ON
-from fuzzkv.corpus import Case
+from fuzzkv.corpus import Case, covers
 from fuzzkv.errors import EnvironmentFailure, UsageError
 from fuzzkv.machine.engine import BulkEngine
 from fuzzkv.machine.plans import enabled
@@ -36,21 +36,25 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Part:
-    """A part of the machine: sessions at once, pages of each, kinds of events."""
+    """A part of the machine: sessions at once, pages of each, device frames, kinds of events; whether schedules that begin
+    with idle time are among them.
+    """
 
     requests: int
     pages: int
+    device: int
     kinds: tuple[str, ...]
+    idle_first: bool
 
     @classmethod
-    def of(cls, window: Window, codes: Sequence[int]) -> Part:
+    def of(cls, window: Window, codes: Sequence[int], *, idle_first: bool) -> Part:
         """The part that a window and the codes of events are."""
-        return cls(window.requests, window.pages, tuple(OPS[code] for code in sorted(codes)))
+        kinds = tuple(OPS[code] for code in sorted(codes))
+        return cls(window.requests, window.pages, window.device, kinds, idle_first)
 
-    def covers(self, other: Part) -> bool:
-        """Whether every schedule of the other part is one of this."""
-        larger = self.requests >= other.requests and self.pages >= other.pages
-        return larger and set(other.kinds) <= set(self.kinds)
+    def as_json(self) -> dict[str, Any]:
+        """The part as a certificate keeps it."""
+        return {**vars(self), "kinds": list(self.kinds)}
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,7 @@ class Certificate:
             "window": dict(vars(self.window)),
         }
         if self.shortest_in is not None:
-            told["shortest_in"] = {**vars(self.shortest_in), "kinds": list(self.shortest_in.kinds)}
+            told["shortest_in"] = self.shortest_in.as_json()
         return told
 
 
@@ -177,7 +181,7 @@ def certify(
             reason = f"no answer in time about fewer than {len(events)} events in {where}{none}"
             return came_to(False, reason, window, spurious)
         none = f"; in {where} there is none"
-        clean = Part.of(window, codes)
+        clean = Part.of(window, codes, idle_first=True)
     for mask in subsets((1 << len(recipe.policies)) - 1):
         smaller = tuple(policy for k, policy in enumerate(recipe.policies) if mask >> k & 1)
         names = [policy.name for policy in smaller]
@@ -278,17 +282,18 @@ def shortest_in(case: Mapping[str, Any], part: Part, text: str) -> bool:
     certificate = case.get("certificate")
     if certificate is None or certificate["text"] != text or certificate["events"] != len(case["schedule"]):
         return False
-    known = certificate.get("shortest_in")
-    return known is not None and Part(known["requests"], known["pages"], tuple(known["kinds"])).covers(part)
+    return covers(certificate.get("shortest_in"), part.as_json())
 
 
 def shown(case: Mapping[str, Any], recipe: Recipe, part: Part) -> Case:
     """The case with what was shown of its length: that it is the shortest in a part of the machine."""
     events = recipe.schedule.events
+    idle = "" if part.idle_first else ", none that begins with idle time"
     reason = (
-        f"none of fewer than {len(events)} events in {part.requests} x {part.pages} pages ({', '.join(part.kinds)}); "
-        "the whole machine wasn't gone through"
+        f"none of fewer than {len(events)} events in {part.requests} x {part.pages} pages with {part.device} device frames "
+        f"({', '.join(part.kinds)}{idle}); the whole machine wasn't gone through"
     )
     text = text_digest(recipe.policies)
-    told = Certificate(events, False, reason, whole(recipe), text, 0, 0.0, part)
+    window = replace(whole(recipe), requests=part.requests, pages=part.pages, device=part.device)
+    told = Certificate(events, False, reason, window, text, 0, 0.0, part)
     return {**case, "certificate": told.as_json(), "minimality": "1-minimal"}

@@ -155,7 +155,20 @@ def _outlasts(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
     """Whether a certificate says more than a later one about the same text."""
     if mine["text"] != theirs["text"] or theirs["verdict"] == "certified":
         return False
-    return mine["verdict"] == "certified" or ("shortest_in" in mine and "shortest_in" not in theirs)
+    if theirs["events"] < mine["events"]:
+        return False  # a shorter schedule is known by now
+    if mine["verdict"] == "certified" or mine["events"] < theirs["events"]:
+        return True
+    part = mine.get("shortest_in")
+    return part is not None and not covers(theirs.get("shortest_in"), part)
+
+
+def covers(part: Mapping[str, Any] | None, other: Mapping[str, Any]) -> bool:
+    """Whether a part of the machine (``shortest_in`` of a certificate) holds every schedule of another one."""
+    if part is None:
+        return False
+    larger = all(part[size] >= other[size] for size in ("requests", "pages", "device", "idle_first"))
+    return larger and set(other["kinds"]) <= set(part["kinds"])
 
 
 def confirmation_entry(result: Mapping[str, Any]) -> dict[str, Any]:
@@ -242,8 +255,8 @@ def problems(folder: Path | str) -> list[FuzzkvError]:
 
 
 def find_path(id_or_path: str, folder: Path | str) -> Path:
-    """The file of a case: a path, an id, the beginning of an id, or a label such as S1 that only one case
-    has.
+    """The file of a case: a path, an id, the beginning of an id, or a label such as S1: of several cases that have it
+    the one that an engine confirmed.
     """
     folder = Path(folder)
     if not id_or_path.strip():
@@ -259,7 +272,9 @@ def find_path(id_or_path: str, folder: Path | str) -> Path:
     matches = [stem for stem in paths if stem.startswith(wanted)]
     if not matches:
         cases = scan_corpus(folder)[0] if is_folder else []
-        matches = [str(case["id"]) for case in cases if case["label"] and case["label"] == id_or_path]
+        labelled = [case for case in cases if case["label"] and case["label"] == id_or_path]
+        confirmed = [case for case in labelled if case["status"] == "confirmed"]
+        matches = [str(case["id"]) for case in (confirmed if len(confirmed) == 1 else labelled)]
     if len(matches) > 1:
         more = " ..." if len(matches) > 5 else ""
         reason = f"it fits {len(matches)} cases: {', '.join(matches[:5])}{more}"

@@ -11,7 +11,7 @@ the solver is asked about one by one (``solver.refuting``).  (With the contract 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -99,10 +99,12 @@ class Verification:
 
     ``window`` bounds what is searched; ``faults`` adds failed and late copies and ends of sessions to the events;
     ``enforce`` runs everything under the contract; no set is searched beyond ``deepest`` events.  ``tell`` hears in words how
-    it goes, ``climbed`` of every answer of the search of all schedules.
+    it goes, ``climbed`` of every answer of the search of all schedules, ``settled`` of a class as soon as its schedule is
+    shown to be the shortest, or a shorter one is found.
 
     Policies in ordinary Python are known by their manifests (``solver.envelope``): what is found beside one is real, for
-    the machine ran it, but that nothing is found holds only for acts of as many primitives as the envelope has.  Raises
+    the machine ran it, but that nothing is found holds only for acts of as many primitives as the envelope has.  So no
+    schedule of such a set is said to be the shortest.  Raises
     ``UsageError`` for a window that lacks a page or a session that a rule names by its number (FKV030).
     """
 
@@ -114,6 +116,7 @@ class Verification:
     deepest: int = 64
     tell: Callable[[str], None] | None = None
     climbed: Callable[[Climb], None] | None = None
+    settled: Callable[[Refuted], None] | None = None
 
     def __post_init__(self) -> None:
         kinds = enabled(self.policies)
@@ -156,12 +159,25 @@ class Verification:
         how short its schedule is known to be.
         """
         found: Known = {}
+        for mask, one in self.ours(corpus):
+            best = found.setdefault(mask, {})
+            if one.target not in best or len(one.events) < len(best[one.target].events):
+                best[one.target] = one
+        return found
+
+    def ours(
+        self, corpus: Path, of: tuple[str, ...] | None = None, only: Target | None = None
+    ) -> Iterator[tuple[int, Refuted]]:
+        """Every case of these very policies and this configuration that still fails, with its set; or those of one set, or
+        of one class.
+        """
         if not corpus.is_dir():
-            return found
+            return
         ours = {policy.name: policy for policy in self.policies}
         for case in scan_corpus(corpus)[0]:
             names = tuple(case["class"]["policies"])
-            if not set(names) <= set(ours):
+            target = (case["class"]["invariant"], case["class"]["actor"] or None, case["class"]["action"])
+            if not set(names) <= set(ours) or of not in (None, names) or only not in (None, target):
                 continue
             try:
                 recipe = read_case(case, allowed=ours)
@@ -170,24 +186,22 @@ class Verification:
             if recipe.config != self.config or any(p != ours[p.name] for p in recipe.policies):
                 continue
             mask = sum(1 << k for k, policy in enumerate(self.policies) if policy.name in names)
-            target = (case["class"]["invariant"], case["class"]["actor"] or None, case["class"]["action"])
             events = recipe.schedule.events
-            if target not in self.judge(mask, events).shown:
-                continue
-            best = found.setdefault(mask, {})
-            if target not in best or len(events) < len(best[target].events):
-                best[target] = Refuted(names, target, events, self._standing(case, recipe), case["id"])
-        return found
+            if target in self.judge(mask, events).shown:
+                yield mask, Refuted(names, target, events, self._standing(case, recipe), case["id"])
 
     @property
     def part(self) -> Part:
         """The part of the machine that is searched."""
-        return Part.of(self.window, self.codes)
+        space = self._space((1 << len(self.policies)) - 1)
+        return Part.of(space.window, self.codes, idle_first=False)
 
     def _standing(self, case: dict[str, Any], recipe: Recipe) -> str:
         """How short a case is known to be: a certificate counts only for the text that it is about."""
         certificate, text = case.get("certificate"), text_digest(recipe.policies)
         if certificate is None or certificate["text"] != text:
+            return "known"
+        if any(policy.free for policy in recipe.policies):
             return "known"
         if certificate["verdict"] == "certified":
             return "certified"
@@ -242,24 +256,35 @@ class Verification:
         """Ask about those classes, one by one, that the search of every schedule didn't come to."""
         claims = []
         for climb in climbs:
+            if climb.space.wide:
+                continue
             for target, found in known.get(climb.mask, {}).items():
                 if (
                     found.shortest == "known"
                     and target not in climb.found
-                    and climb.depth < len(found.events) - 1
+                    and not self._gone_through(climb, found)
                 ):
                     claims.append(Claim(climb.mask, target, found.events))
-        Refuting(spaces, claims, self.judge, tell=self._refuted).run(seconds)
+        Refuting(spaces, claims, self.judge, tell=lambda claim: self._answered(known, claim)).run(seconds)
         for claim in claims:
             if claim.denied:
                 raise self._disagreement(claim.mask)
-            self._settle(known, claim)
 
-    def _settle(self, known: Known, claim: Claim) -> None:
+    @staticmethod
+    def _gone_through(climb: Climb, found: Refuted) -> bool:
+        """Whether a climb asked for a class in all of fewer events; it doesn't ask for those that a part of its set has."""
+        length = len(found.events)
+        return climb.aside.get(found.target, 0) >= length and climb.depth >= length - 1
+
+    def _answered(self, known: Known, claim: Claim) -> None:
         old = known[claim.mask][claim.target]
         case = old.case if claim.events == old.events else ""
         word = "proved" if claim.shown else "known"
-        known[claim.mask][claim.target] = replace(old, events=claim.events, shortest=word, case=case)
+        new = replace(old, events=claim.events, shortest=word, case=case)
+        known[claim.mask][claim.target] = new
+        if new != old and self.settled is not None:
+            self.settled(new)
+        self._refuted(claim)
 
     def _climbed(self, climb: Climb) -> None:
         if self.climbed is not None:
@@ -301,13 +326,14 @@ class Verification:
         names = self.names(climb.mask)
         if climb.ending == "disagreement":
             raise self._disagreement(climb.mask)
+        word = "known" if climb.space.wide else "proved"
         refuted = [
-            replace(found, shortest="proved")
-            if found.shortest == "known" and climb.depth >= len(found.events) - 1
+            replace(found, shortest=word)
+            if found.shortest == "known" and self._gone_through(climb, found)
             else found
             for found in known.values()
             if found.target not in climb.found
         ]
-        refuted += [Refuted(names, target, events, "proved") for target, events in climb.found.items()]
+        refuted += [Refuted(names, target, events, word) for target, events in climb.found.items()]
         refuted.sort(key=lambda found: (len(found.events), found.target[0], str(found.target)))
         return SetVerdict(names, tuple(refuted), climb.depth, climb.ending, climb.spurious, climb.questions)

@@ -8,18 +8,21 @@
 #
 # PYTHON=   the interpreter of an environment with fuzzkv and its engine (default: .venv's, else python3)
 set -uo pipefail
+from=$PWD
 cd "$(dirname "$0")/.."
 
 device=cuda out=gpu_check.json budget=470
 while [ $# -gt 0 ]; do
   case $1 in
-    --device) device=$2; shift 2 ;;
-    --out) out=$2; shift 2 ;;
-    --seconds) budget=$2; shift 2 ;;
+    --device | --out | --seconds)
+      [ $# -gt 1 ] || { echo "FKV030: $1: it needs a value." >&2; exit 2; }
+      case $1 in --device) device=$2 ;; --out) out=$2 ;; --seconds) budget=$2 ;; esac
+      shift 2 ;;
     *) echo "FKV030: $1: no such option. Use --device cpu|cuda, --out FILE, --seconds N." >&2; exit 2 ;;
   esac
 done
 case $device in cpu | cuda) ;; *) echo "FKV056: $device: choose cpu or cuda." >&2; exit 2 ;; esac
+case $out in /*) ;; *) out=$from/$out ;; esac
 python=${PYTHON:-$([ -x .venv/bin/python ] && echo .venv/bin/python || echo python3)}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -39,7 +42,7 @@ part() {
     code=$?
     verdict=failed
     case " $expected " in *" $code "*) verdict=passed ;; esac
-    [ "$code" -eq 124 ] && verdict=late
+    case $code in 124 | 137) verdict=late ;; esac  # 137: it had to be killed
     tail -4 "$work/$name.log"
   fi
   echo "   $verdict (exit $code, $((SECONDS - start)) s)"
@@ -53,7 +56,7 @@ part smoke 90 "0 1" "${fuzzkv[@]}" hunt --target vllm --device "$device" --polic
   --max-time 40s --corpus "$work/corpus" --no-color
 part rollback 60 "0" "${fuzzkv[@]}" audit rollback --engine vllm --model tiny --max-time 50s --no-color
 # Exit 1: the case still fails on this engine, which is what confirms it.
-for label in S2 S1 fkv-ceffa47e261d; do
+for label in S2 S1 S7; do
   part "confirm-$label" 150 "1" "${fuzzkv[@]}" replay "$label" --target vllm --device "$device" --no-color
 done
 

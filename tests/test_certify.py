@@ -15,7 +15,7 @@ from fuzzkv.casebook import Recipe, make_case
 from fuzzkv.certify import Certificate, Part, certify, filed, shortest_in, shown, shrunk, used, whole
 from fuzzkv.cli import app
 from fuzzkv.contract.schedule import ACT, ARRIVE, FADE, OPS, QUEUE, STEP, TICK, Config, Event, Schedule
-from fuzzkv.corpus import Case, load_case, problems, save_case, validate, write_index
+from fuzzkv.corpus import Case, covers, load_case, merge, problems, save_case, validate, write_index
 from fuzzkv.errors import EnvironmentFailure, UsageError
 from fuzzkv.machine.plans import enabled
 from fuzzkv.machine.readers import text_digest
@@ -62,7 +62,13 @@ def test_a_longer_case_is_made_the_shortest_and_certified(certificate: Certifica
         "reason": certificate.reason,
         "text": text_digest(POLICIES),
         "window": dict(vars(certificate.window)),
-        "shortest_in": {"requests": 2, "pages": 8, "kinds": sorted(KINDS, key=OPS.index)},
+        "shortest_in": {
+            "requests": 2,
+            "pages": 8,
+            "device": SMALL.device_frames,
+            "idle_first": True,
+            "kinds": sorted(KINDS, key=OPS.index),
+        },
     }
     # What people wrote goes over; what an engine saw was another schedule.
     assert (new["label"], new["title"], new["status"]) == ("vllm#48412", "ours", "reported")
@@ -247,28 +253,41 @@ def test_what_shrink_is_told_is_checked(
 
 
 def test_a_part_of_the_machine_covers_what_is_in_it() -> None:
-    part = Part.of(Window(requests=1, pages=6), (ACT, ARRIVE, TICK))
-    assert part == Part(1, 6, ("tick", "arrive", "act"))
-    assert part.covers(part) and part.covers(Part(1, 4, ("arrive", "tick")))
-    assert not any(part.covers(other) for other in (Part(2, 6, ()), Part(1, 7, ()), Part(1, 1, ("step",))))
+    part = Part.of(Window(requests=1, pages=6, device=6), (ACT, ARRIVE, TICK), idle_first=False)
+    assert part == Part(1, 6, 6, ("tick", "arrive", "act"), False)
+    told = part.as_json()
+    assert covers(told, told) and covers(told, {**told, "pages": 4, "kinds": ["arrive", "tick"]})
+    more = ({"requests": 2}, {"pages": 7}, {"device": 7}, {"kinds": ["step"]}, {"idle_first": True})
+    assert not any(covers(told, {**told, **other}) for other in more)
+    assert covers({**told, "idle_first": True}, told) and not covers(None, told)
 
 
 def test_what_was_shown_of_a_part_counts_for_its_text_and_length(tmp_path: Path) -> None:
-    part, less = Part(1, 2, ("tick", "arrive")), Part(1, 1, ("arrive",))
+    part, less = Part(1, 2, 2, ("tick", "arrive"), False), Part(1, 1, 1, ("arrive",), False)
     recipe = Recipe(Schedule(tuple(p.name for p in POLICIES), TRACE), POLICIES, SMALL)
     text = text_digest(POLICIES)
     case = shown(case_of(), recipe, part)
     validate(case, "the case")
     assert case["minimality"] == "1-minimal" and case["certificate"]["verdict"] == "open"
-    assert "none of fewer than 3 events in 1 x 2 pages (tick, arrive)" in case["certificate"]["reason"]
+    words = "none of fewer than 3 events in 1 x 2 pages with 2 device frames (tick, arrive, none that begins with idle time)"
+    assert words in case["certificate"]["reason"] and case["certificate"]["window"]["device"] == 2
     assert shortest_in(case, part, text) and shortest_in(case, less, text)
-    assert not shortest_in(case, Part(2, 2, ()), text) and not shortest_in(case, part, "0123456789abcdef")
+    assert not shortest_in(case, replace(part, requests=2), text)
+    assert not shortest_in(case, part, "0123456789abcdef")
     assert not shortest_in({**case, "schedule": case["schedule"][:2]}, part, text)
     assert not shortest_in(case_of(), part, text)
     # It outlasts a later certificate that says less, and gives way to one that says all.
     save_case(case, tmp_path)
     told = {key: value for key, value in case["certificate"].items() if key != "shortest_in"}
     assert save_case({**case, "certificate": told}, tmp_path).case["certificate"] == case["certificate"]
+    assert save_case(shown(case, recipe, less), tmp_path).case["certificate"] == case["certificate"]
+    larger = shown(case, recipe, replace(part, pages=4))
+    assert save_case(larger, tmp_path).case["certificate"] == larger["certificate"]
+    # That a shorter one is known says more than any part.
+    short = {**told, "events": 2, "reason": "fkv-000000000000 shows the class in 2 events"}
+    assert save_case({**case, "certificate": short}, tmp_path / "other").new
+    assert merge(larger, {**case, "certificate": short})["certificate"] == short
+    assert merge({**case, "certificate": short}, larger)["certificate"] == short
     certified = {**told, "verdict": "certified"}
     saved = save_case({**case, "certificate": certified, "minimality": "certified"}, tmp_path).case
     assert (saved["certificate"], saved["minimality"]) == (certified, "certified")

@@ -246,6 +246,22 @@ def test_cases_are_found_by_id_prefix_label_and_path(tmp_path: Path) -> None:
         assert corpus.find_case(name, tmp_path) == make_case()
 
 
+def test_of_several_cases_with_a_label_the_confirmed_one_is_meant(tmp_path: Path) -> None:
+    corpus.save_case(make_case(status="candidate"), tmp_path)
+    confirmed = make_case(1, status="confirmed")
+    corpus.save_case(confirmed, tmp_path)
+    assert corpus.find_case("S1", tmp_path) == confirmed
+    corpus.save_case(make_case(2, status="confirmed"), tmp_path)
+    with pytest.raises(UsageError, match="FKV017"):
+        corpus.find_case("S1", tmp_path)
+
+
+def test_every_label_of_our_corpus_names_a_case() -> None:
+    folder = Path(__file__).parent.parent / "corpus"
+    labels = {case["label"] for case in corpus.load_corpus(folder)} - {""}
+    assert {label: corpus.find_case(label, folder)["label"] for label in labels} == {x: x for x in labels}
+
+
 def test_a_case_that_is_not_there_gets_a_cure(tmp_path: Path) -> None:
     stem = corpus.save_case(make_case(), tmp_path).path.stem
     corpus.save_case(make_case(1), tmp_path)

@@ -5,20 +5,26 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from fuzzkv.casebook import read_case
 from fuzzkv.certify import shortest_in
 from fuzzkv.contract.schedule import STEP
 from fuzzkv.corpus import load_corpus, problems, save_case, write_index
-from fuzzkv.keeping import Kept, keep
+from fuzzkv.errors import UsageError
+from fuzzkv.keeping import Keeping
 from fuzzkv.machine.readers import text_digest
-from fuzzkv.verify import Refuted, SetVerdict, Verified
-from tests.test_verify import LAYOUT, NAMES, POLICIES, TRACE, WINDOW, case_of, verification
+from fuzzkv.verify import Refuted, Verification
+from tests.test_verify import LAYOUT, NAMES, POLICIES, TRACE, case_of, verification
 
 LONGER = (TRACE[0], (STEP, 0, 0), *TRACE[1:])
 
 
-def result_of(found: Refuted) -> Verified:
-    return Verified(WINDOW, [SetVerdict(NAMES, (found,), 2, "depth", 0, 3)])
+def kept(ours: Verification, found: Refuted, corpus: Path) -> tuple[list[str], list[str]]:
+    """What is noted and what is filed of one class."""
+    keeping = Keeping(ours, corpus)
+    keeping.add(found)
+    return keeping.noted, keeping.filed
 
 
 def test_a_length_that_was_shown_is_kept_and_believed(tmp_path: Path) -> None:
@@ -26,24 +32,24 @@ def test_a_length_that_was_shown_is_kept_and_believed(tmp_path: Path) -> None:
     write_index(tmp_path)
     ours = verification()
     found = Refuted(NAMES, LAYOUT, TRACE, "proved", ident)
-    assert keep(ours, result_of(found), tmp_path) == Kept((ident,), ())
+    assert kept(ours, found, tmp_path) == ([ident], [])
     [case] = load_corpus(tmp_path)
     assert shortest_in(case, ours.part, text_digest(POLICIES)) and not problems(tmp_path)
     assert ours.filed(tmp_path)[3][LAYOUT].shortest == "kept"
     # What is known already isn't written again.
-    assert keep(ours, result_of(replace(found, shortest="kept")), tmp_path) == Kept((), ())
+    assert kept(ours, replace(found, shortest="kept"), tmp_path) == ([], [])
 
 
 def test_a_shorter_schedule_is_filed_beside_the_old_case(tmp_path: Path) -> None:
     ident = save_case(case_of(LONGER, title="ours"), tmp_path).case["id"]
     ours = verification()
-    kept = keep(ours, result_of(Refuted(NAMES, LAYOUT, TRACE, "known")), tmp_path)
+    told = kept(ours, Refuted(NAMES, LAYOUT, TRACE, "known"), tmp_path)
     new = ours.filed(tmp_path)[3][LAYOUT]
-    assert kept == Kept((), (new.case,)) and (new.events, new.shortest) == (TRACE, "known")
+    assert told == ([], [new.case]) and (new.events, new.shortest) == (TRACE, "known")
     # Shown to be the shortest afterwards: noted in the case that is there by now.
-    kept = keep(ours, result_of(Refuted(NAMES, LAYOUT, TRACE, "proved")), tmp_path)
+    told = kept(ours, Refuted(NAMES, LAYOUT, TRACE, "proved"), tmp_path)
     new = ours.filed(tmp_path)[3][LAYOUT]
-    assert kept == Kept((new.case,), ())
+    assert told == ([new.case], [])
     old, short = sorted(load_corpus(tmp_path), key=lambda case: -len(case["schedule"]))
     assert old["id"] == ident and old["certificate"]["reason"] == f"{short['id']} shows the class in 3 events"
     assert short["title"] == "ours" and new.shortest == "kept" and not problems(tmp_path)
@@ -56,5 +62,27 @@ def test_a_class_without_a_case_is_left_to_a_hunt(tmp_path: Path) -> None:
     ours = verification()
     for target in (("I1", NAMES[0], "drop_host"), LAYOUT):
         found = Refuted(NAMES, target, TRACE, "known")
-        assert keep(ours, result_of(found), tmp_path) == Kept((), ())
+        assert kept(ours, found, tmp_path) == ([], [])
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_length_that_was_kept_gives_way_to_a_shorter_schedule(tmp_path: Path) -> None:
+    ident = save_case(case_of(LONGER), tmp_path).case["id"]
+    ours = verification()
+    assert kept(ours, Refuted(NAMES, LAYOUT, LONGER, "proved", ident), tmp_path) == ([ident], [])
+    _, [short] = kept(ours, Refuted(NAMES, LAYOUT, TRACE, "known"), tmp_path)
+    old = next(case for case in load_corpus(tmp_path) if case["id"] == ident)
+    assert old["certificate"]["reason"] == f"{short} shows the class in 3 events" and not problems(tmp_path)
+
+
+def test_what_was_filed_before_a_kill_is_told_in_the_old_case_later(tmp_path: Path) -> None:
+    ident = save_case(case_of(LONGER), tmp_path).case["id"]
+    short = save_case(case_of(), tmp_path).case["id"]
+    assert kept(verification(), Refuted(NAMES, LAYOUT, TRACE, "proved", short), tmp_path) == ([short], [])
+    old = next(case for case in load_corpus(tmp_path) if case["id"] == ident)
+    assert old["certificate"]["reason"] == f"{short} shows the class in 3 events" and not problems(tmp_path)
+
+
+def test_nothing_is_searched_where_nothing_could_be_kept(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="FKV019"):
+        Keeping(verification(), tmp_path / "none")

@@ -23,6 +23,7 @@ from fuzzkv.machine.readers import text_digest
 from fuzzkv.machine.window import Window
 from fuzzkv.solver.ascent import Ascent, Climb
 from fuzzkv.solver.asking import Asked
+from fuzzkv.solver.unrolling import Target
 from fuzzkv.verify import Refuted, SetVerdict, Verification, Verified
 from tests.field import vllm_48412
 from tests.solver.test_ordinary_python import Squeezes
@@ -34,7 +35,13 @@ TRACE = vllm_48412.REPORT.trace
 LAYOUT = ("I5", "per-head-quant", "write_scale")
 SMALL = Config(device_frames=3, host_frames=2)
 WINDOW = Window(requests=1, pages=1, device=3, host=2)
-PART = {"requests": 1, "pages": 1, "kinds": ["tick", "arrive", "step", "act", "fade"]}
+PART = {
+    "requests": 1,
+    "pages": 1,
+    "device": 1,
+    "kinds": ["tick", "arrive", "step", "act", "fade"],
+    "idle_first": False,
+}
 
 
 def verification(policies: tuple[Policy, ...] = POLICIES, **options: Any) -> Verification:
@@ -181,6 +188,38 @@ def test_a_certificate_counts_for_its_text_only(
     assert verification().filed(tmp_path) == {
         3: {LAYOUT: Refuted(NAMES, LAYOUT, TRACE, standing, case["id"])}
     }
+
+
+def test_a_class_that_a_part_has_is_never_gone_through(tmp_path: Path) -> None:
+    # The climb of the larger set doesn't ask for it, so its depth says nothing of the class.
+    found = Refuted(NAMES, LAYOUT, TRACE, "known")
+    space = verification()._space(3)
+    for aside, word in ((3, "proved"), (0, "known")):
+        climb = Climb(3, space, depth=2, aside={LAYOUT: aside}, ending="time")
+        [told] = verification()._verdict(climb, {LAYOUT: found}).refuted
+        assert told.shortest == word
+
+
+def test_of_a_policy_in_ordinary_python_no_length_is_shown(defaults: tuple[Policy, ...]) -> None:
+    policies = (Squeezes.as_policy(), defaults[2])
+    names = tuple(policy.name for policy in policies)
+    ours = Verification(policies, Config(), Window(requests=1, pages=6))
+    target: Target = ("I4", "Squeezes", "quantise")
+    found = Refuted(names, target, TRACE, "known")
+    climb = Climb(3, ours._space(3), depth=9, found={("I2", None, "step"): TRACE}, aside={target: 3})
+    assert {told.shortest for told in ours._verdict(climb, {target: found}).refuted} == {"known"}
+    # Nor is the solver asked: nearly all of its answers are the envelope's and not the policy's.
+    known = {3: {target: found}}
+    ours._refute(known, {3: ours._space(3)}, [Climb(3, ours._space(3))], 60)
+    assert known == {3: {target: found}}
+
+
+@pytest.mark.slow
+def test_what_is_shown_is_told_at_once(shallow: Callable[[int], None]) -> None:
+    shallow(1)
+    heard: list[Refuted] = []
+    verification(settled=heard.append).run(300, seeded=True)
+    assert heard[-1] == Refuted(NAMES, LAYOUT, heard[-1].events, "proved") and len(heard[-1].events) == 3
 
 
 def test_cases_of_others_are_left_alone(tmp_path: Path) -> None:

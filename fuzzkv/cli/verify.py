@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from fuzzkv.certify import Certificate
     from fuzzkv.contract.policy import Policy
+    from fuzzkv.keeping import Keeping
     from fuzzkv.verify import Refuted, SetVerdict, Verified
 
 
@@ -43,8 +44,12 @@ if TYPE_CHECKING:
 @click.option(
     "--max-time", default="30s", show_default=True, help="Time for all sets together: 90s, 10m or 1h."
 )
-@click.option("--fresh", is_flag=True, help="Don't look into the corpus: everything is found anew.")
-@click.option("--keep", is_flag=True, help="Write what is shown of the lengths of its cases into the corpus.")
+@click.option("--fresh", is_flag=True, help="Learn nothing from the corpus: everything is found anew.")
+@click.option(
+    "--keep",
+    is_flag=True,
+    help="Write what is shown of the lengths of its cases into the corpus, as soon as it is.",
+)
 @corpus_option
 @no_color_option
 def verify(
@@ -91,21 +96,28 @@ def verify(
     )
     live = Live()
     verification = Verification(chosen, config, window, faults=faults, tell=live)
+    keeping = None
+    if keep:
+        from fuzzkv.keeping import Keeping
+
+        keeping = Keeping(verification, corpus)
+        verification.settled = keeping.add
     result = verification.run(parse_seconds(max_time), None if fresh else corpus, seeded=True)
     live.end()
+    if keeping is not None:
+        for found in result.conflicts:
+            keeping.add(found)
     _print(result, no_color)
-    if keep:
-        from fuzzkv.keeping import keep as write
-        from fuzzkv.report.summary import counted
-
-        written = write(verification, result, corpus)
-        console(no_color).print(
-            f"kept in {corpus}: {counted(len(written.noted), 'length')} shown to be the shortest"
-            + "".join(f"; a shorter one, {case}" for case in written.filed),
-            markup=False,
-            soft_wrap=True,
-        )
+    if keeping is not None:
+        console(no_color).print(_kept(keeping), markup=False, soft_wrap=True)
     sys.exit(result.exit_code)
+
+
+def _kept(keeping: Keeping) -> str:
+    from fuzzkv.report.summary import counted
+
+    noted = f"kept in {keeping.corpus}: {counted(len(keeping.noted), 'length')} shown to be the shortest"
+    return noted + "".join(f"; a shorter case, {case}" for case in keeping.filed)
 
 
 def _prove(policies: Sequence[Policy], seconds: float, no_color: bool) -> int:

@@ -95,9 +95,14 @@ def begin(policies: Sequence[Policy], mask: int) -> None:
 
 
 def text_digest(policies: Sequence[Policy]) -> str:
-    """All that a run of some policies depends on, as 16 hex digits: a hash of the contract's text with their rules."""
+    """All that a run of some policies depends on but their parameters, as 16 hex digits: a hash of the contract's text with
+    their rules and what they declare.
+
+    Of a rule in ordinary Python only its own source is in it, not what that calls.
+    """
     rules = [(policy.rule, policy.free) for policy in policies]
-    text = module_source(rules, trace=False) + "".join(map(rule_digest, policies))
+    told = [repr((policy.manifest, policy.workload)) for policy in policies]
+    text = module_source(rules, trace=False) + "".join([*map(rule_digest, policies), *told])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

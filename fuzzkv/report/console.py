@@ -36,12 +36,20 @@ PHASE_TEXT: Final = {
 }
 
 
+class _Console(Console):
+    """A console whose reader may go away (``| head``): the rest is unsaid, and the command keeps its own exit code."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
+
+
 def make_console(*, no_color: bool = False, stderr: bool = False) -> Console:
     """A console that obeys ``--no-color`` and NO_COLOR; files and pipes get 100 columns where none are
     known.
     """
     off = no_color or bool(os.environ.get("NO_COLOR"))
-    console = Console(stderr=stderr, no_color=off or None, highlight=False, soft_wrap=False)
+    console = _Console(stderr=stderr, no_color=off or None, highlight=False, soft_wrap=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = 100
     return console

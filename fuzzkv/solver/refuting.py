@@ -36,8 +36,10 @@ class Claim:
 
 
 Tell = Callable[[Claim], None]
-LEAST, PARTS = 15.0, 8
-"""A question gets so many seconds, or this part of all, before others have their turn; twice as long the next time."""
+LEAST, PARTS, TURNS = 15.0, 8, 8
+"""A question gets so many seconds, or this part of all, before others have their turn; twice as long the next time, and so
+many turns at most: what ends without an answer long before its time (for its memory) will do so again.
+"""
 
 
 class Refuting:
@@ -81,7 +83,8 @@ class Refuting:
 
     def _start(self, until: float, turn: float) -> None:
         busy = [id(claim) for claim, _ in self._running]
-        waiting = [c for c in self.claims if not (c.shown or c.denied or id(c) in busy)]
+        open_ = [c for c in self.claims if not (c.shown or c.denied or c.tries >= TURNS)]
+        waiting = [c for c in open_ if id(c) not in busy]
         for claim in sorted(
             waiting, key=lambda c: (c.tries, len(c.events), c.mask, c.target[0], str(c.target))
         ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from fuzzkv.contract.vocabulary import listening
 from fuzzkv.machine.engine import BulkEngine
 from fuzzkv.machine.history import run_history
 from fuzzkv.machine.outcome import ending
-from fuzzkv.machine.readers import plain_apply, python_apply
+from fuzzkv.machine.readers import plain_apply, python_apply, text_digest
 from fuzzkv.machine.start import first_state
 from fuzzkv.machine.symbolic import Reader, SymbolicState, run_symbolic
 from fuzzkv.machine.terms import Terms
@@ -219,3 +220,15 @@ def test_an_index_outside_its_column_is_an_error(defaults: tuple[Policy, ...]) -
     state = SymbolicState(Reader(Terms()), first_state(Config(), defaults))
     with pytest.raises(IndexError, match="place 16 of a column of 16"):
         state.reader.get(state, COLUMNS["DEV"], 16)
+
+
+def test_the_digest_covers_what_a_policy_declares(defaults: tuple[Policy, ...]) -> None:
+    policy = defaults[2]
+    evidence = replace(policy.manifest.evidence, horizon=policy.manifest.evidence.horizon + 1)
+    others = (
+        replace(policy, manifest=replace(policy.manifest, evidence=evidence)),
+        replace(policy, workload=("fork",)),
+        replace(policy, rule=defaults[1].rule),
+    )
+    digests = [text_digest((one,)) for one in (policy, *others)]
+    assert len(set(digests)) == 4 and text_digest((replace(policy),)) == digests[0]

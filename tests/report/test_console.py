@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import itertools
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -209,3 +211,14 @@ def test_what_the_search_reached_is_said() -> None:
 )
 def test_one_is_no_plural(count: int, text: str) -> None:
     assert counted(count, "schedule") == text
+
+
+def test_a_reader_that_goes_away_changes_no_exit_code() -> None:
+    code = (
+        "import sys, time; from fuzzkv.report.console import make_console; c = make_console();"
+        " [c.print('line') or time.sleep(0.001) for _ in range(50)]; sys.exit(3)"
+    )
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert child.stdout is not None and child.stderr is not None
+    child.stdout.close()
+    assert child.wait() == 3 and child.stderr.read() == b""

@@ -34,7 +34,7 @@ from fuzzkv.policies.registry import resolve
 from fuzzkv.solver import asking, sat, unrolling
 from fuzzkv.solver.ascent import Ascent, Judged
 from fuzzkv.solver.asking import Asked, Space
-from fuzzkv.solver.refuting import Claim, Refuting
+from fuzzkv.solver.refuting import TURNS, Claim, Refuting
 from fuzzkv.solver.sat import Question
 from fuzzkv.solver.shortest import Shortest, absent, shortest
 from fuzzkv.solver.unrolling import Target, Unrolling
@@ -284,6 +284,14 @@ def test_a_claim_that_the_machine_denies_is_no_claim() -> None:
     assert claim.denied and not claim.shown and claim.events == events
     late = refuted((PROMISES, SHRINKS), Claim(3, ("I1", "shrinks", "quantise"), events), seconds=0)
     assert not late.shown and not late.denied
+
+
+def test_a_claim_that_never_gets_an_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Asked, "answer", lambda self: self.cancel())
+    claim = refuted(
+        (PROMISES, SHRINKS), Claim(3, ("I1", "shrinks", "quantise"), (OPEN, acts(0), ASK, acts(1)))
+    )
+    assert claim.tries == TURNS and not claim.shown and not claim.denied
 
 
 def test_no_time_is_no_claim(monkeypatch: pytest.MonkeyPatch) -> None:
