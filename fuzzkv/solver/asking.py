@@ -1,6 +1,7 @@
 """One question about a policy set: is there a schedule of so many events that breaks an invariant in this way?
 
-Broken stays broken, and any schedule can go on, so "no" for a number of events is "no" for every smaller one.
+Broken stays broken, any schedule can go on, and what breaks elsewhere after it doesn't matter, so "no" for a number of events
+is "no" for every smaller one.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from fuzzkv.solver.unrolling import Target, Unrolling
 class Space:
     """The schedules that are asked about: of which policies, on which machine, in which window, of which kinds of events.
 
-    ``arms`` are masks of smaller sets in which nothing may break under the same schedule; ``refuted`` schedules are no
-    answer, for the machine saw nothing in them.
+    ``arms`` are masks of smaller sets in which nothing may break under the same schedule (where a class is named: not by the
+    time when it shows); ``refuted`` schedules are no answer, for the machine saw nothing in them.
     """
 
     policies: tuple[Policy, ...]
@@ -90,7 +91,10 @@ class Asked:
                 return
             unrolling.extend()
         wanted = unrolling.new(known) if target is None else unrolling.shows(target)
-        also = [unrolling.clean(mask) for mask in space.arms]
+        if target is None:
+            also = [unrolling.clean(mask) for mask in space.arms]
+        else:
+            also = [unrolling.clean_before(target, mask) for mask in space.arms]
         also += [unrolling.other_than(events) for events in space.refuted if len(events) == depth]
         self._events = tuple(unrolling.events)
         watched = tuple(number for event in self._events for number in event)

@@ -120,11 +120,17 @@ class Refuting:
 
     def _look(self, claim: Claim, events: Events) -> None:
         judged = self._judge(claim.mask, events)
-        if claim.target in judged.shown:
-            claim.events = events
-            return
+        # A smaller set may fail after the class shows: then the schedule is cut there.
+        cuts = (events, *(events[:n] for n in range(1, len(events)))) if self._arms(claim) else (events,)
+        for cut in cuts:
+            if claim.target in (judged if cut is events else self._judge(claim.mask, cut)).shown:
+                claim.events = cut
+                return
         key = claim.mask, claim.target
-        if set(judged.failing) <= set(self._spaces[key].arms):
+        if set(judged.failing) <= set(self._arms(claim)):
             claim.denied = True
             return
         self._spaces[key] = self._spaces[key].beside(judged.failing)
+
+    def _arms(self, claim: Claim) -> tuple[int, ...]:
+        return self._spaces[claim.mask, claim.target].arms

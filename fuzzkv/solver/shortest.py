@@ -51,7 +51,9 @@ def shortest(
             answer = asked.answer()
             if answer is False:
                 break
-            shorter = None if answer is None or answer is True else judge(answer)
+            shorter = (
+                None if answer is None or answer is True else _judged(judge, answer, cut=bool(space.arms))
+            )
             if shorter is None or len(shorter) >= len(best):
                 if answer is None or space.arms:
                     return Shortest(best, False, spurious, questions, answer is not None)
@@ -61,6 +63,15 @@ def shortest(
                 continue
             best = shorter
     return Shortest(best, True, spurious, questions)
+
+
+def _judged(judge: Judge, events: Events, *, cut: bool) -> Events | None:
+    """What the machine says of a schedule, or of the shortest part of it that shows the class: a smaller set may fail later."""
+    whole = judge(events)
+    if whole is not None or not cut:
+        return whole
+    parts = (judge(events[:n]) for n in range(1, len(events)))
+    return next((part for part in parts if part is not None), None)
 
 
 def absent(

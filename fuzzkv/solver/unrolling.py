@@ -194,6 +194,23 @@ class Unrolling:
         c = self.circuit
         return c.not_(c.or_(*[self.broken(invariant.id, mask) for invariant in INVARIANTS]))
 
+    def clean_before(self, target: Target, mask: int) -> Truth:
+        """Whether nothing was broken in an arm by the event that first broke the target's invariant in the set.
+
+        What breaks in the arm afterwards is no excuse: the schedule is cut there.
+        """
+        c = self.circuit
+        when, cells = self._of("V_EVENT", target[0]), self.states[mask].cells
+        return c.and_(
+            *[
+                c.or_(
+                    c.not_(self.broken(invariant.id, mask)),
+                    cells[COLUMNS["V_EVENT"] + int(invariant.id[1:])] > when,
+                )
+                for invariant in INVARIANTS
+            ]
+        )
+
     def own(self, invariant: str) -> Truth:
         """Whether an invariant is broken, and not as a consequence of another violation."""
         c = self.circuit

@@ -286,6 +286,36 @@ def test_a_claim_that_the_machine_denies_is_no_claim() -> None:
     assert not late.shown and not late.denied
 
 
+def test_what_a_smaller_set_breaks_afterwards_is_no_excuse() -> None:
+    policies = (PROMISES, SHRINKS, MUTANT["I2"])
+    target: Target = ("I1", "shrinks", "quantise")
+    conflict = (OPEN, acts(0), acts(1))
+    for events, alone, clean, before in (
+        (conflict, 4, True, True),
+        ((*conflict, acts(2), acts(2)), 4, False, True),
+        ((OPEN, acts(0), acts(2), acts(2), acts(1)), 4, False, False),
+    ):
+        space = space_of(policies)
+        both = Unrolling(policies, space.config, space.window, space.codes, arms=(alone,))
+        for op, a, b in events:
+            both.extend()
+            for mine, given in zip(both.events[-1], (op, a, b), strict=True):
+                both.circuit.require(mine == given)
+        for truth, expected in ((both.clean(alone), clean), (both.clean_before(target, alone), before)):
+            question = Question(both.circuit, both.shows(target), truth)
+            question.start(60)
+            assert bool(question.answer()) is expected
+    # What is shown is the schedule up to there.
+    claim = Claim(7, target, (*conflict, ASK))
+
+    def judge(_: int, events: tuple[Event, ...]) -> Judged:
+        return Judged((target,)) if len(events) in (3, 4) else Judged(failing=(4,))
+
+    refuting = Refuting({7: space_of(policies).beside((4,))}, [claim], judge)
+    refuting._look(claim, (*conflict, acts(2), acts(2)))
+    assert claim.events == conflict and not claim.denied
+
+
 def test_a_claim_that_never_gets_an_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Asked, "answer", lambda self: self.cancel())
     claim = refuted(
