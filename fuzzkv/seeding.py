@@ -32,17 +32,18 @@ def seeds(
     config: Config,
     *,
     enforce: bool = False,
+    seed: int = 0,
     tell: Callable[[int, int], None] | None = None,
     late: Callable[[], bool] = lambda: False,
 ) -> Seeds:
     """By set (mask) and class the shortest schedule that a short search and the shrinker come to, for the set alone.
 
-    Always the same for the same policies; ``late`` ends it early, ``tell`` hears how many schedules were drawn and how many
+    Always the same for the same policies and seed; ``late`` ends it early, ``tell`` hears how many schedules were drawn and how many
     classes are known.  Consequences of other violations, and what a smaller set shows as well, are no classes of their own.
     """
     if len(policies) < 2:
         return {}
-    engine = BulkEngine(policies, config, enforce=enforce)
+    engine = BulkEngine(policies, config, enforce=enforce, seed=seed)
     total = SCHEDULES // (FREE if engine.free else 1)
     found: list[Witness] = []
     for drawn in range(0, total, ROUND):

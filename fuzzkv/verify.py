@@ -34,6 +34,10 @@ from fuzzkv.solver.refuting import Claim, Refuting
 from fuzzkv.solver.unrolling import Target, Unrolling
 
 Events = tuple[Event, ...]
+SEEDS, SOWING, SHORT = 100, 0.1, 12
+"""Short searches at most, the share of the time that those after the first may take, and events up to which they aren't
+needed.
+"""
 FIRST = 4
 """Events of every schedule that are looked at before classes are asked about one by one: some seconds."""
 REFUTING = 0.8
@@ -219,7 +223,12 @@ class Verification:
 
         known = {} if corpus is None else self.filed(corpus)
         if seeded:
-            self._sow(known, lambda: left() < seconds / 2)
+            self._sow(known, 0, lambda: left() < seconds / 2)
+            # Another seed's schedules may shrink to shorter ones, which costs less than to ask for them.
+            for seed in range(1, SEEDS):
+                if left() < seconds * (1 - SOWING) or not self._long(known):
+                    break
+                self._sow(known, seed, lambda: left() < seconds * (1 - SOWING))
         masks = sorted(range(1, 1 << len(self.policies)), key=lambda mask: (mask.bit_count(), mask))
         spaces = {mask: self._space(mask) for mask in masks}
         ascent = Ascent(spaces, self.judge, tell=self._climbed)
@@ -236,13 +245,19 @@ class Verification:
         result.seconds = time.monotonic() - began
         return result
 
-    def _sow(self, known: Known, late: Callable[[], bool]) -> None:
+    @staticmethod
+    def _long(known: Known) -> bool:
+        """Whether there is a class about whose length the solver wouldn't soon be done."""
+        classes = [found for classes in known.values() for found in classes.values()]
+        return any(found.shortest == "known" and len(found.events) > SHORT for found in classes)
+
+    def _sow(self, known: Known, seed: int, late: Callable[[], bool]) -> None:
         """Add what a short search finds: classes that aren't known, and shorter schedules of those that are."""
 
         def drawn(schedules: int, classes: int) -> None:
             self._say(f"a short search: {schedules:,} schedules, kinds of failures: {classes}")
 
-        found = seeds(self.policies, self.config, enforce=self.enforce, tell=drawn, late=late)
+        found = seeds(self.policies, self.config, enforce=self.enforce, seed=seed, tell=drawn, late=late)
         for mask, classes in found.items():
             for target, events in classes.items():
                 old = known.get(mask, {}).get(target)

@@ -222,6 +222,11 @@ def test_what_is_shown_is_told_at_once(shallow: Callable[[int], None]) -> None:
     assert heard[-1] == Refuted(NAMES, LAYOUT, heard[-1].events, "proved") and len(heard[-1].events) == 3
 
 
+def test_more_seeds_are_for_long_schedules_only() -> None:
+    for length, word, more in ((13, "known", True), (12, "known", False), (13, "kept", False)):
+        assert Verification._long({3: {LAYOUT: Refuted(NAMES, LAYOUT, TRACE[:1] * length, word)}}) is more
+
+
 def test_cases_of_others_are_left_alone(tmp_path: Path) -> None:
     ours = verification()
     assert ours.filed(tmp_path / "nowhere") == {}
