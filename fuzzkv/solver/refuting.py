@@ -37,7 +37,7 @@ class Claim:
 
 Tell = Callable[[Claim], None]
 LEAST, PARTS, TURNS = 15.0, 8, 8
-"""A question gets so many seconds, or this part of all, before others have their turn; twice as long the next time, and so
+"""A question gets so many seconds, or this part of all, if others wait for their turn; twice as long the next time, and so
 many turns at most: what ends without an answer long before its time (for its memory) will do so again.
 """
 
@@ -100,7 +100,7 @@ class Refuting:
             shared = self._unrolled.get(key)
             if shared is None or len(shared.events) > depth:
                 shared = self._unrolled[key] = unrolled(space)
-            longest = min(left, turn * 2**claim.tries)
+            longest = left if len(open_) <= self._workers else min(left, turn * 2**claim.tries)
             asked = Asked(space, depth, target=claim.target, seconds=longest, unrolling=shared)
             self._running.append((claim, asked))
 
