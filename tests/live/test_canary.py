@@ -194,6 +194,21 @@ def test_a_deeper_layer_that_stayed_behind(pool: Pool) -> None:
     assert pool.check(Held(0, A, 80, (1, 2, 3))) == [("context", "I7", 0, 1)]
 
 
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize(
+    ("slots", "by", "rounded"), [(1, 4e-3, True), (7, 4e-3, True), (8, 4e-3, False), (1, 0.5, False)]
+)
+def test_under_an_adapter_some_slots_may_be_rounded(
+    pool: Pool, number: int, slots: int, by: float, rounded: bool
+) -> None:
+    pool.fill(A, (1, 2, 3), adapter=number)
+    keys = pool.layout.keys[:slots].reshape(slots, -1)[:, 0]
+    numbers = pool.pages[1].view(np.float32)
+    numbers[2, keys] += by * (1 + np.abs(numbers[2, keys]))
+    found = pool.check(Held(0, A, 80, (1, 2, 3), number))
+    assert found == ([] if rounded and number else [("context", "I7", 0, 2)])
+
+
 def test_pages_are_read(pool: Pool) -> None:
     pool.fill(A, (1, 2, 3), upto=40)
     assert pool.canary.read(pool.pages[0][1]) == list(zip(A, range(32), strict=False))
