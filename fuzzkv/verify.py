@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fuzzkv.casebook import Recipe, outcomes, read_case
-from fuzzkv.certify import Part, shortest_in
+from fuzzkv.certify import Part, shortest_in, used
 from fuzzkv.contract.layout import NR, PAGES
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import FAIL, FINISH, LATE, Config, Event, Schedule
@@ -48,6 +48,9 @@ REFUTING = 0.8
 class Refuted:
     """A class that is broken: the schedule, and whether that is the shortest (``proved``: within the window that was
     searched, ``kept``: the corpus says so of this window, ``certified``: on the whole machine, ``known``: nobody showed it).
+
+    ``needs`` are the sessions and pages of each that the schedule uses, if that is more than the window has: then a shorter
+    one may lie beyond it as well.
     """
 
     policies: tuple[str, ...]
@@ -55,6 +58,12 @@ class Refuted:
     events: Events
     shortest: str
     case: str = ""
+    needs: tuple[int, int] | None = None
+
+    @property
+    def settled(self) -> bool:
+        """Whether the schedule is known to be the shortest, in the window or on the whole machine."""
+        return self.shortest == "certified" or (self.shortest != "known" and self.needs is None)
 
 
 Known = dict[int, dict[Target, Refuted]]
@@ -329,6 +338,11 @@ class Verification:
             enforce=self.enforce,
         )
 
+    def _needs(self, mask: int, events: Events) -> tuple[int, int] | None:
+        window = used(self.recipe(mask, events))
+        inside = window.requests <= self.window.requests and window.pages <= self.window.pages
+        return None if inside else (window.requests, window.pages)
+
     def _disagreement(self, mask: int) -> EnvironmentFailure:
         return EnvironmentFailure(
             code="FKV073",
@@ -350,5 +364,6 @@ class Verification:
             if found.target not in climb.found
         ]
         refuted += [Refuted(names, target, events, word) for target, events in climb.found.items()]
+        refuted = [replace(found, needs=self._needs(climb.mask, found.events)) for found in refuted]
         refuted.sort(key=lambda found: (len(found.events), found.target[0], str(found.target)))
         return SetVerdict(names, tuple(refuted), climb.depth, climb.ending, climb.spurious, climb.questions)

@@ -15,6 +15,7 @@ from fuzzkv import seeding
 from fuzzkv import verify as way
 from fuzzkv.casebook import Recipe, make_case
 from fuzzkv.cli import app
+from fuzzkv.cli.verify import _class
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import ACT, ARRIVE, FAIL, FINISH, LATE, STEP, Config, Event, Schedule
 from fuzzkv.corpus import Case, save_case
@@ -220,6 +221,20 @@ def test_what_is_shown_is_told_at_once(shallow: Callable[[int], None]) -> None:
     heard: list[Refuted] = []
     verification(settled=heard.append).run(300, seeded=True)
     assert heard[-1] == Refuted(NAMES, LAYOUT, heard[-1].events, "proved") and len(heard[-1].events) == 3
+
+
+def test_a_schedule_beyond_the_window_is_not_said_to_be_the_shortest() -> None:
+    ours = verification()
+    for events, needs in ((TRACE, None), ((TRACE[0], (ARRIVE, 1, 1), *TRACE[1:]), (2, 1))):
+        climb = Climb(3, ours._space(3), depth=1, aside={LAYOUT: 9}, ending="time")
+        [told] = ours._verdict(climb, {LAYOUT: Refuted(NAMES, LAYOUT, events, "proved")}).refuted
+        assert told.needs == needs and told.settled is (needs is None)
+        words = (
+            "none in this window is shorter; this one needs 2 x 1 pages"
+            if needs
+            else "the shortest in this window"
+        )
+        assert f"{len(events)} events, {words}" in _class(told)
 
 
 def test_more_seeds_are_for_long_schedules_only() -> None:

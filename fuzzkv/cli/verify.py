@@ -166,7 +166,7 @@ def _print(result: Verified, no_color: bool) -> None:
         for found in each.refuted:
             out.print(_class(found), markup=False, soft_wrap=True)
     count = len(result.conflicts)
-    shortest = sum(found.shortest != "known" for found in result.conflicts)
+    shortest = sum(found.settled for found in result.conflicts)
     classes = "class" if count == 1 else "classes"
     out.print(
         f"{count} {classes} of conflict, {shortest} of them shown to be at their shortest ({result.seconds:.0f} s)",
@@ -194,7 +194,10 @@ _STANDING = {
 def _class(found: Refuted) -> str:
     invariant, actor, primitive = found.target
     what = f"{invariant} ({invariant_names()[invariant]}) by {actor or 'nobody'}, {primitive}"
-    head = f"  {what}: {len(found.events)} events, {_STANDING[found.shortest]}"
+    standing = _STANDING[found.shortest]
+    if found.needs is not None and found.shortest in ("proved", "kept"):
+        standing = "none in this window is shorter; this one needs {} x {} pages".format(*found.needs)
+    head = f"  {what}: {len(found.events)} events, {standing}"
     if found.case:
         return f"{head} ({found.case})"
     from fuzzkv.contract.schedule import Schedule
