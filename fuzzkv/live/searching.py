@@ -23,7 +23,7 @@ from fuzzkv.live.schedule import LiveSchedule
 LIFE: Final = 12.0
 """Seconds that a set is worth at least, a start included: with less time, sets are larger and fewer."""
 SHRINKING: Final = 0.2
-"""The share of the time that is kept free for shrinking; what isn't needed goes to the later sets."""
+"""The share of the time that is kept free for shrinking, so that every set has its turn; what is left goes to the last."""
 DISMISSED: Final = 2
 """How often a kind of failure is looked into that comes to neither a conflict nor a policy that fails alone."""
 
@@ -65,15 +65,15 @@ class LiveSearch:
         word = "pairs" if self.strength == 2 else "pairs and triples"
         text = f"{word} of {len(self.wanted)} policies, in {len(sets)} sets"
         self._tell(PhaseStarted("search", len(sets), text))
-        bounded = self.left() < float("inf")
-        kept = SHRINKING * self.left() / len(sets) if bounded and sets else 0.0
+        kept = SHRINKING * self.left() if self.left() < float("inf") else 0.0
         while sets and self.left() > 0:
             policies, *sets = sets
             if sets:
                 self.lives.ahead(sets[0])
             row, known = SetRow(policies), (len(self.refused), len(self.single))
             self.rows.append(row)
-            until = time.monotonic() + max(0.0, self.left() - kept * len(sets)) / (len(sets) + 1)
+            mine = max(0.0, self.left() - kept) / (len(sets) + 1) if sets else self.left()
+            until = time.monotonic() + mine
             try:
                 self._look_at(row, until)
             except EnvironmentFailure as error:
