@@ -60,13 +60,18 @@ class LiveSearch:
         return sum(row.schedules for row in self.rows)
 
     def run(self) -> None:
-        """Look at every set, until the time is over."""
+        """Look at every set, until the time is over; then at one more, of as much as can be of what is left."""
         sets = self._planned()
         word = "pairs" if self.strength == 2 else "pairs and triples"
         text = f"{word} of {len(self.wanted)} policies, in {len(sets)} sets"
         self._tell(PhaseStarted("search", len(sets), text))
         kept = SHRINKING * self.left() if self.left() < float("inf") else 0.0
-        while sets and self.left() > 0:
+        while sets:
+            over = self.left() <= 0
+            if over:
+                sets = self._planned()[:1]
+            if not sets:
+                break
             policies, *sets = sets
             if sets:
                 self.lives.ahead(sets[0])
@@ -81,6 +86,8 @@ class LiveSearch:
             self._tell(self._progress(len(self.rows) + len(sets)))
             if (len(self.refused), len(self.single)) != known:
                 sets = self._planned()
+            if over:
+                break
 
     def _planned(self) -> list[Set]:
         """The sets that are left to look at."""
