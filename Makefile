@@ -40,7 +40,7 @@ help:
 	@echo "make bench   measure the model"
 	@echo "make bench-discovery   planted conflicts, against three peers (about half an hour)"
 	@echo "make bench-engine      steps/s of a live engine, and what the instrumentation costs (two minutes)"
-	@echo "make bench-solver      the solver against the explicit-state search (about ten minutes)"
+	@echo "make bench-solver      the solver against the explicit-state search (about five minutes)"
 	@echo "make clean   remove the environment and caches"
 	@echo "ENGINE=none make test   does without a real engine (a small install)"
 
@@ -83,6 +83,7 @@ bench-engine: $(STAMP)
 # BENCH_FLAGS=--quick: small scopes, a minute.
 bench-solver: $(STAMP)
 	$(BIN)/python -m bench.solver --json bench/results/solver.json $(BENCH_FLAGS)
+	$(BIN)/python -m bench.solver_page
 
 venv: $(STAMP)
 
