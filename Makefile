@@ -43,6 +43,7 @@ help:
 	@echo "make bench-solver      the solver against the explicit-state search (about five minutes)"
 	@echo "make clean   remove the environment and caches"
 	@echo "ENGINE=none make test   does without a real engine (a small install)"
+	@echo "variables   VENV ($(VENV)), PYTHON, ENGINE ($(ENGINE)), POLICIES ($(POLICIES)), HUNT_FLAGS, BENCH_FLAGS, PIP_EXTRA_INDEX (more wheels)"
 
 hunt: $(STAMP)
 	$(BIN)/fuzzkv hunt --policies $(POLICIES) $(HUNT_FLAGS)

@@ -188,7 +188,7 @@ def check_corpus(folder: Path) -> Finding:
     from fuzzkv.corpus import scan_corpus
 
     cases, errors = scan_corpus(folder)
-    confirmed = sum(case["status"] != "candidate" for case in cases)
+    confirmed = sum(case["status"] == "confirmed" for case in cases)
     text = f"{folder}: {len(cases)} cases, {confirmed} of them confirmed"
     if errors:
         return Finding(

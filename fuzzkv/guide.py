@@ -74,6 +74,8 @@ def guided(engine: BulkEngine, depth: int, tell: Callable[[Climb], None]) -> tup
         window = replace(window, requests=NR, pages=PAGES)
         asked = verification(window)
     result = asked.run(PATIENCE)
+    if result.interrupted:
+        raise KeyboardInterrupt
     witnesses = []
     for found in (found for each in result.sets for found in each.refuted):
         mask = sum(1 << engine.names.index(name) for name in found.policies)

@@ -22,7 +22,7 @@ from fuzzkv.contract.layout import NR, PAGES
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import FAIL, FINISH, LATE, Config, Event, Schedule
 from fuzzkv.corpus import scan_corpus
-from fuzzkv.errors import EXIT_CONFLICT, EXIT_ENVIRONMENT, EnvironmentFailure, UsageError
+from fuzzkv.errors import EXIT_CONFLICT, EXIT_ENVIRONMENT, EXIT_INTERRUPTED, EnvironmentFailure, UsageError
 from fuzzkv.machine.plans import enabled
 from fuzzkv.machine.readers import text_digest
 from fuzzkv.machine.window import Window
@@ -94,6 +94,7 @@ class Verified:
     window: Window
     sets: list[SetVerdict] = field(default_factory=list)
     seconds: float = 0.0
+    interrupted: bool = False
 
     @property
     def conflicts(self) -> list[Refuted]:
@@ -102,7 +103,9 @@ class Verified:
 
     @property
     def exit_code(self) -> int:
-        """1 if something is refuted, else 3: a bound proves nothing beyond it."""
+        """1 if something is refuted, else 3: a bound proves nothing beyond it; 130 after an interrupt."""
+        if self.interrupted:
+            return EXIT_INTERRUPTED
         return EXIT_CONFLICT if any(each.refuted for each in self.sets) else EXIT_ENVIRONMENT
 
 
@@ -223,6 +226,7 @@ class Verification:
     def run(self, seconds: float, corpus: Path | None = None, *, seeded: bool = False) -> Verified:
         """Look into the corpus, search by chance (if ``seeded``), then let the solver search and refute for so long.
 
+        An interrupt ends it: what is known by then is the result.
         Raises ``EnvironmentFailure`` (FKV062) without Z3's program, and FKV073 where the readers disagree.
         """
         began = time.monotonic()
@@ -231,28 +235,36 @@ class Verification:
             return max(0.0, (seconds - (time.monotonic() - began)) * part)
 
         known = {} if corpus is None else self.filed(corpus)
-        if seeded:
-            self._sow(known, 0, lambda: left() < seconds / 2)
-            # Another seed's schedules may shrink to shorter ones, which costs less than to ask for them.
-            for seed in range(1, SEEDS):
-                if left() < seconds * (1 - SOWING) or not self._long(known):
-                    break
-                self._sow(known, seed, lambda: left() < seconds * (1 - SOWING))
         masks = sorted(range(1, 1 << len(self.policies)), key=lambda mask: (mask.bit_count(), mask))
         spaces = {mask: self._space(mask) for mask in masks}
         ascent = Ascent(spaces, self.judge, tell=self._climbed)
-        for climb in ascent.climbs:
-            classes = known.get(climb.mask, {})
-            climb.aside.update({target: len(found.events) for target, found in classes.items()})
-        ascent.run(left(), min(FIRST, self.deepest) if seeded else self.deepest)
-        if seeded:
-            self._refute(known, spaces, ascent.climbs, left(REFUTING))
-            ascent.run(left(), self.deepest)
         result = Verified(self.window)
+        try:
+            if seeded:
+                self._seed(known, seconds, left)
+            for climb in ascent.climbs:
+                classes = known.get(climb.mask, {})
+                climb.aside.update({target: len(found.events) for target, found in classes.items()})
+            ascent.run(left(), min(FIRST, self.deepest) if seeded else self.deepest)
+            if seeded:
+                self._refute(known, spaces, ascent.climbs, left(REFUTING))
+                ascent.run(left(), self.deepest)
+        except KeyboardInterrupt:
+            result.interrupted = True
         for climb in ascent.climbs:
+            if result.interrupted and climb.ending in ("", "time", "depth"):
+                climb.ending = "interrupt"
             result.sets.append(self._verdict(climb, known.get(climb.mask, {})))
         result.seconds = time.monotonic() - began
         return result
+
+    def _seed(self, known: Known, seconds: float, left: Callable[[], float]) -> None:
+        self._sow(known, 0, lambda: left() < seconds / 2)
+        # Another seed's schedules may shrink to shorter ones, which costs less than to ask for them.
+        for seed in range(1, SEEDS):
+            if left() < seconds * (1 - SOWING) or not self._long(known):
+                break
+            self._sow(known, seed, lambda: left() < seconds * (1 - SOWING))
 
     @staticmethod
     def _long(known: Known) -> bool:

@@ -237,6 +237,18 @@ def test_a_schedule_beyond_the_window_is_not_said_to_be_the_shortest() -> None:
         assert f"{len(events)} events, {words}" in _class(told)
 
 
+def test_an_interrupt_ends_it_with_what_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    ident = save_case(case_of(), tmp_path).case["id"]
+    monkeypatch.setattr(Ascent, "run", stop)
+    result = verification().run(300, tmp_path)
+    assert result.interrupted and result.exit_code == 130
+    assert result.conflicts == [Refuted(NAMES, LAYOUT, TRACE, "known", ident)]
+    assert {each.ending for each in result.sets} == {"interrupt"}
+
+
 def test_more_seeds_are_for_long_schedules_only() -> None:
     for length, word, more in ((13, "known", True), (12, "known", False), (13, "kept", False)):
         assert Verification._long({3: {LAYOUT: Refuted(NAMES, LAYOUT, TRACE[:1] * length, word)}}) is more

@@ -27,7 +27,7 @@ from fuzzkv.errors import EXIT_CLEAN, EXIT_CONFLICT, EXIT_ENVIRONMENT, Environme
 @corpus_option
 @no_color_option
 def replay(case: str, target: str | None, device: str, policies: str, corpus: Path, no_color: bool) -> None:
-    """Run a CASE (id, file or folder) again: exit 1 if it still fails.
+    """Run a CASE (id, file, label or folder) again: exit 1 if it still fails.
 
     Of a folder, cases that need other policies are named and left out (exit 3 if nothing else fails).
     """

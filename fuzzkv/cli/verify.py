@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 @click.option(
     "--keep",
     is_flag=True,
-    help="Write what is shown of the lengths of its cases into the corpus, as soon as it is.",
+    help="Write what is shown of the lengths of the corpus's cases into it, as soon as it is.",
 )
 @corpus_option
 @no_color_option
@@ -94,6 +94,11 @@ def verify(
     window = Window(
         requests=requests, pages=pages, device=config.device_frames, host=max(1, config.host_frames)
     )
+    if not fresh and corpus.is_dir():
+        from fuzzkv.corpus import scan_corpus
+
+        for error in scan_corpus(corpus)[1]:
+            click.echo(f"left out: {error.render()}", err=True)
     live = Live()
     verification = Verification(chosen, config, window, faults=faults, tell=live)
     keeping = None
@@ -110,6 +115,8 @@ def verify(
     _print(result, no_color)
     if keeping is not None:
         console(no_color).print(_kept(keeping), markup=False, soft_wrap=True)
+    if result.interrupted:
+        click.echo("Interrupted: this is what was known by then.", err=True)
     sys.exit(result.exit_code)
 
 
@@ -176,9 +183,13 @@ def _print(result: Verified, no_color: bool) -> None:
 
 
 def _line(each: SetVerdict) -> str:
-    safe = (
-        f"every schedule of up to {each.depth} events holds nothing else" if each.refuted else "nothing found"
-    )
+    safe = "nothing found"
+    if each.refuted:
+        safe = (
+            f"every schedule of up to {each.depth} events holds nothing else"
+            if each.depth
+            else "no depth was gone through"
+        )
     spurious = f", {each.spurious} spurious of {each.questions}" if each.spurious else ""
     return f"{' + '.join(each.policies)}: {each.verdict}: {safe}; ended by the {each.ending}{spurious}"
 
