@@ -258,8 +258,13 @@ def test_of_several_cases_with_a_label_the_confirmed_one_is_meant(tmp_path: Path
 
 def test_every_label_of_our_corpus_names_a_case() -> None:
     folder = Path(__file__).parent.parent / "corpus"
-    labels = {case["label"] for case in corpus.load_corpus(folder)} - {""}
-    assert {label: corpus.find_case(label, folder)["label"] for label in labels} == {x: x for x in labels}
+    cases = corpus.load_corpus(folder)
+    for label in {case["label"] for case in cases} - {""}:
+        mine = [case for case in cases if case["label"] == label]
+        confirmed = [case for case in mine if case["status"] == "confirmed"]
+        # Somebody's own hunts may have confirmed a second one here: then the id has to be given.
+        if len(mine) == 1 or len(confirmed) == 1:
+            assert corpus.find_case(label, folder) == (confirmed or mine)[0]
 
 
 def test_a_case_that_is_not_there_gets_a_cure(tmp_path: Path) -> None:
