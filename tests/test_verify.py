@@ -15,7 +15,6 @@ from fuzzkv import seeding
 from fuzzkv import verify as way
 from fuzzkv.casebook import Recipe, make_case
 from fuzzkv.cli import app
-from fuzzkv.cli.verify import _class
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import ACT, ARRIVE, FAIL, FINISH, LATE, STEP, Config, Event, Schedule
 from fuzzkv.corpus import Case, save_case
@@ -24,7 +23,6 @@ from fuzzkv.machine.readers import text_digest
 from fuzzkv.machine.window import Window
 from fuzzkv.solver.ascent import Ascent, Climb
 from fuzzkv.solver.asking import Asked
-from fuzzkv.solver.unrolling import Target
 from fuzzkv.verify import Refuted, SetVerdict, Verification, Verified
 from tests.field import vllm_48412
 from tests.solver.test_ordinary_python import Squeezes
@@ -191,50 +189,12 @@ def test_a_certificate_counts_for_its_text_only(
     }
 
 
-def test_a_class_that_a_part_has_is_never_gone_through(tmp_path: Path) -> None:
-    # The climb of the larger set doesn't ask for it, so its depth says nothing of the class.
-    found = Refuted(NAMES, LAYOUT, TRACE, "known")
-    space = verification()._space(3)
-    for aside, word in ((3, "proved"), (0, "known")):
-        climb = Climb(3, space, depth=2, aside={LAYOUT: aside}, ending="time")
-        [told] = verification()._verdict(climb, {LAYOUT: found}).refuted
-        assert told.shortest == word
-
-
-def test_of_a_policy_in_ordinary_python_no_length_is_shown(defaults: tuple[Policy, ...]) -> None:
-    policies = (Squeezes.as_policy(), defaults[2])
-    names = tuple(policy.name for policy in policies)
-    ours = Verification(policies, Config(), Window(requests=1, pages=6))
-    target: Target = ("I4", "Squeezes", "quantise")
-    found = Refuted(names, target, TRACE, "known")
-    climb = Climb(3, ours._space(3), depth=9, found={("I2", None, "step"): TRACE}, aside={target: 3})
-    assert {told.shortest for told in ours._verdict(climb, {target: found}).refuted} == {"known"}
-    # Nor is the solver asked: nearly all of its answers are the envelope's and not the policy's.
-    known = {3: {target: found}}
-    ours._refute(known, {3: ours._space(3)}, [Climb(3, ours._space(3))], 60)
-    assert known == {3: {target: found}}
-
-
 @pytest.mark.slow
 def test_what_is_shown_is_told_at_once(shallow: Callable[[int], None]) -> None:
     shallow(1)
     heard: list[Refuted] = []
     verification(settled=heard.append).run(300, seeded=True)
     assert heard[-1] == Refuted(NAMES, LAYOUT, heard[-1].events, "proved") and len(heard[-1].events) == 3
-
-
-def test_a_schedule_beyond_the_window_is_not_said_to_be_the_shortest() -> None:
-    ours = verification()
-    for events, needs in ((TRACE, None), ((TRACE[0], (ARRIVE, 1, 1), *TRACE[1:]), (2, 1))):
-        climb = Climb(3, ours._space(3), depth=1, aside={LAYOUT: 9}, ending="time")
-        [told] = ours._verdict(climb, {LAYOUT: Refuted(NAMES, LAYOUT, events, "proved")}).refuted
-        assert told.needs == needs and told.settled is (needs is None)
-        words = (
-            "none in this window is shorter; this one needs 2 x 1 pages"
-            if needs
-            else "the shortest in this window"
-        )
-        assert f"{len(events)} events, {words}" in _class(told)
 
 
 def test_an_interrupt_ends_it_with_what_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,11 +207,6 @@ def test_an_interrupt_ends_it_with_what_is_known(tmp_path: Path, monkeypatch: py
     assert result.interrupted and result.exit_code == 130
     assert result.conflicts == [Refuted(NAMES, LAYOUT, TRACE, "known", ident)]
     assert {each.ending for each in result.sets} == {"interrupt"}
-
-
-def test_more_seeds_are_for_long_schedules_only() -> None:
-    for length, word, more in ((13, "known", True), (12, "known", False), (13, "kept", False)):
-        assert Verification._long({3: {LAYOUT: Refuted(NAMES, LAYOUT, TRACE[:1] * length, word)}}) is more
 
 
 def test_cases_of_others_are_left_alone(tmp_path: Path) -> None:

@@ -24,7 +24,9 @@ from fuzzkv.live.hunt import LiveHunt, LiveOptions, LiveResult
 from fuzzkv.live.lives import Life, LifeDied, Lives
 from fuzzkv.live.policies import resolve
 from fuzzkv.live.replaying import replay_live
+from fuzzkv.live.rows import SetRow
 from fuzzkv.live.schedule import LiveSchedule
+from fuzzkv.live.searching import LiveSearch
 from tests.live.toy import ToyLife
 
 PAIR = ("vllm:offload-lru", "vllm:prefix-cache")
@@ -279,6 +281,22 @@ def test_time_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.outcome == "clean" and next(ticks) < 600
     assert [len(row["policies"]) for row in result.report["rows"]] == [3], "so little time is one set of all"
     assert all(row["schedules"] < 200 for row in result.report["alone"])
+
+
+def test_what_is_left_when_the_time_is_over_is_one_more_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def look(self: LiveSearch, row: SetRow, until: float) -> None:
+        row.schedules = 1
+        self.left = lambda: 0.0
+
+    monkeypatch.setattr(LiveSearch, "_look_at", look)
+    result, _ = hunt(tmp_path, toy(), max_examples=None, max_time=600.0, alone=1)
+    first, last = (len(row["policies"]) for row in result.report["rows"])
+    assert first == 2 and last == 3, (
+        "pairs one by one while there was time, then one set of all that was left"
+    )
+    assert result.report["pairs"] == result.report["of_pairs"] > 1
 
 
 def test_few_engines_are_open_at_once(tmp_path: Path) -> None:
