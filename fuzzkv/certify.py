@@ -216,7 +216,7 @@ def shrunk(case: Mapping[str, Any], policies: Sequence[Policy] = ()) -> Case:
     kind = next((k for k in kinds if (k.invariant, k.actor, k.primitive) == target), None)
     if kind is None:
         raise UsageError(
-            code="FKV057",
+            code="FKV024",
             value=str(case["id"]),
             reason="it doesn't fail any more, so there is nothing to shrink",
             cure="Replay it: it may be fixed on this version.",

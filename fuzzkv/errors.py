@@ -44,6 +44,7 @@ CODES: Final[dict[str, str]] = {
     "FKV021": "a corpus index that does not match the case files",
     "FKV022": "a value that has no canonical form (a float, or a key that is not a string)",
     "FKV023": "a case file that is misnamed or not in canonical form",
+    "FKV024": "a case that fails no more, so that there is nothing to shrink",
     # options, configuration and schedules
     "FKV030": "an option value out of range or of the wrong form",
     "FKV031": "a choice that is not among those offered",
@@ -62,8 +63,14 @@ CODES: Final[dict[str, str]] = {
     "FKV054": "the small language model is not installed or could not be prepared",
     "FKV055": "a broken torchvision, torchaudio or torchcodec left beside torch",
     "FKV056": "a device that the engine does not have",
-    "FKV057": "a case that this target cannot run",
+    "FKV057": "a replay job that is not well formed",
     "FKV058": "a worker's reply that is not well formed",
+    "FKV059": "a context of fewer or more pages than a replay has",
+    "FKV130": "a model whose vocabulary lacks a word of the recall task",
+    "FKV131": "an engine that chose another block size than the replay's",
+    "FKV132": "a session whose cached blocks the engine lost during a replay",
+    "FKV133": "a number of bits to which a block can't be quantised",
+    "FKV134": "a prefix cache that the engine could not empty",
     # the environment
     "FKV060": "a disk that is full or a folder that cannot be written",
     "FKV061": "a Python or library version that is too old",

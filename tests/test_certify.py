@@ -153,7 +153,7 @@ def test_a_case_that_fails_no_more_is_not_shrunk() -> None:
     twins = vllm_48412.REPORT.twins
     case = case_of()
     case["policies"] = [{"name": p.name, "version": p.version, "parameters": {}} for p in twins]
-    with pytest.raises(UsageError, match="FKV057"):
+    with pytest.raises(UsageError, match="FKV024"):
         shrunk(case, twins)
 
 

@@ -77,7 +77,7 @@ class PrefixServer:
         self._done.clear()
         if not self.llm.reset_prefix_cache():
             raise EnvironmentFailure(
-                code="FKV057",
+                code="FKV134",
                 value="reset_prefix_cache",
                 reason="the engine couldn't empty its prefix cache though no request is left",
                 cure="This is a fault of fuzzkv or of the engine: please report it.",

@@ -143,7 +143,7 @@ class Engine:
         self.pages = int(self._manager.block_pool.num_gpu_blocks) - 1
         if int(spec.block_size) != BLOCK:
             raise EnvironmentFailure(
-                code="FKV057",
+                code="FKV131",
                 value=spec.block_size,
                 reason="the engine chose another block size than 32 tokens",
                 cure="use a backend that supports blocks of 32 tokens",
@@ -259,7 +259,7 @@ class Engine:
                     outs[i] = out
                     if out.num_cached_tokens != len(session.tokens):
                         raise EnvironmentFailure(
-                            code="FKV057",
+                            code="FKV132",
                             value=f"{out.num_cached_tokens} of {len(session.tokens)} context tokens hit",
                             reason="a session's cached pages were lost, so what was acted on is not read",
                             cure="give the engine more pages; if it has enough, this is a fault of fuzzkv",
@@ -307,7 +307,7 @@ class Engine:
         """
         if not 2 <= bits <= 8:
             raise EnvironmentFailure(
-                code="FKV057", value=bits, reason="a page is quantised to 2 to 8 bits", cure="use 2 to 8"
+                code="FKV133", value=bits, reason="a page is quantised to 2 to 8 bits", cure="use 2 to 8"
             )
         index, top = self._index(ids), 2 ** (bits - 1) - 1
         for c in self._caches:
@@ -338,7 +338,7 @@ class _Layout:
         axes = [i for i, n in enumerate(tensor.shape) if n == blocks]
         if not axes or tensor.shape[-1] % head_size or not tensor.is_floating_point():
             raise EnvironmentFailure(
-                code="FKV057",
+                code="FKV110",
                 value=f"{tuple(tensor.shape)} {tensor.dtype}",
                 reason=f"no block axis of {blocks}, or no last axis of heads of {head_size} floats",
                 cure="report this shape; the replay knows plain K/V layouts only",

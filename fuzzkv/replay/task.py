@@ -99,11 +99,11 @@ def shuffled(words: Sequence[str], seed: int, salt: str) -> list[str]:
 
 
 def build_context(vocab: Mapping[str, int], pages: int, seed: int) -> Context:
-    """A context of ``pages`` (1 to 8) full pages. Raises FKV057 for another size or a vocabulary without
-    the words."""
+    """A context of ``pages`` (1 to 8) full pages. Raises FKV059 for another size, FKV130 for a vocabulary
+    without the words."""
     if not 1 <= pages <= MAX_PAGES:
         raise UsageError(
-            code="FKV057", value=pages, reason="a replayed context has 1 to 8 pages", cure="shrink the case"
+            code="FKV059", value=pages, reason="a replayed context has 1 to 8 pages", cure="shrink the case"
         )
     columns = [
         shuffled(words, seed, salt)
@@ -141,7 +141,7 @@ def random_context(vocabulary: int, pages: int, seed: int) -> Context:
 def _id(vocab: Mapping[str, int], token: str) -> int:
     if token not in vocab:
         raise UsageError(
-            code="FKV057",
+            code="FKV130",
             value=token,
             reason="the model's vocabulary lacks this as one token",
             cure="replay with the smollm2 model",

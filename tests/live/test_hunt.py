@@ -130,7 +130,7 @@ def test_too_few_are_left(tmp_path: Path) -> None:
 class Refusing(ToyLife):
     def __init__(self, config: EngineConfig) -> None:
         if config.prefix_cache:
-            raise EnvironmentFailure(code="FKV057", value="x", reason="not on this build", cure="None.")
+            raise EnvironmentFailure(code="FKV103", value="x", reason="not on this build", cure="None.")
         super().__init__(config)
 
 
@@ -146,7 +146,7 @@ def test_what_this_build_refuses_is_said(tmp_path: Path) -> None:
 class RefusingPairs(ToyLife):
     def __init__(self, config: EngineConfig) -> None:
         if config.prefix_cache and config.tier:
-            raise EnvironmentFailure(code="FKV057", value="x", reason="not together", cure="None.")
+            raise EnvironmentFailure(code="FKV103", value="x", reason="not together", cure="None.")
         super().__init__(config)
 
 
