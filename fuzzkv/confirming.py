@@ -60,7 +60,7 @@ def alone_on_engine(recipe: Recipe, listeners: Sequence[Listener], *, device: st
     Raises ``EnvironmentFailure`` (FKV050) if no engine is installed or the worker fails.
     """
     from fuzzkv.replay.confirm import confirm
-    from fuzzkv.replay.script import Arm, Job
+    from fuzzkv.replay.script import ReplayArm, ReplayJob
     from fuzzkv.replay.translate import script_of
 
     config = recipe.config
@@ -73,10 +73,12 @@ def alone_on_engine(recipe: Recipe, listeners: Sequence[Listener], *, device: st
             cure="Install one, or use --no-engine.",
         )
     arms = tuple(
-        Arm(history.policies, script_of(history, step_cost=config.step_cost, page_cost=config.page_cost))
+        ReplayArm(
+            history.policies, script_of(history, step_cost=config.step_cost, page_cost=config.page_cost)
+        )
         for _, history in sorted(recipe.histories().items())
     )
-    job = Job(
+    job = ReplayJob(
         case_id=f"accept-{name}", kind="quality", arms=arms, endpoint=(), seed=1, tick_us=1, slack_ticks=0
     )
     logs = Path(tempfile.mkdtemp(prefix=f"fuzzkv-accept-{name}-"))

@@ -32,7 +32,7 @@ from fuzzkv.errors import (
     EnvironmentFailure,
     UsageError,
 )
-from fuzzkv.machine.explored import Explored, Witness
+from fuzzkv.machine.explored import Explored, ShortestSchedule
 from fuzzkv.machine.explorer import Explorer
 from fuzzkv.machine.scope import Scope
 from fuzzkv.oracles.verdict import Finding, Kind, findings, part_of_known, smallest_failing
@@ -189,7 +189,7 @@ def exhaust(
 def _agreed(
     policies: Sequence[Policy],
     config: Config,
-    witness: Witness,
+    witness: ShortestSchedule,
     states: int,
     enforce: bool,
     corpus: Path | None,

@@ -1,8 +1,7 @@
-"""The gate: what a team runs before it lets a policy in.
+"""The checks of a gate: the candidate alone, the corpus replayed with it in the place of its kind, and a hunt of every
+set of the others that has it in.
 
-The candidate alone; the corpus replayed with it in the place of its kind; a hunt of every set of the others that
-has it in. What is found is shrunk and filed beside the shipped corpus, and told in one plain report, which the
-table, JUnit and JSON are made from.
+What is found is shrunk and filed beside the shipped corpus.
 """
 
 from __future__ import annotations
@@ -12,37 +11,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fuzzkv.acceptance import Alone, fault_of, load_acceptance, stands, try_alone
+from fuzzkv.acceptance import Alone, fault_of, try_alone
 from fuzzkv.budgets import ALONE, BUDGET, CHUNK, FREE
 from fuzzkv.contract.schedule import Config
-from fuzzkv.corpus import load_corpus
 from fuzzkv.events import (
     AcceptanceDone,
     ConflictFound,
     Event,
-    GateFinished,
-    GateStarted,
     Listener,
     PhaseStarted,
     Progress,
     emit,
 )
 from fuzzkv.filing import Filing, Witness, order, witnesses
-from fuzzkv.gatereport import as_report
 from fuzzkv.judgement import interacted
 from fuzzkv.machine.engine import BulkEngine
 from fuzzkv.oracles.verdict import Kind, part_of_known
 from fuzzkv.policies.registry import installed
-from fuzzkv.sides import GateOptions, Sides, choose
+from fuzzkv.sides import GateOptions, Sides
 from fuzzkv.standin import Replay, replay_all
-
-
-@dataclass(frozen=True)
-class GateResult:
-    """What a gate came to: the exit code, and the report as plain data."""
-
-    exit_code: int
-    report: dict[str, Any]
 
 
 @dataclass
@@ -219,29 +206,3 @@ class Gate:
 def one_line(text: str) -> str:
     """A text of a stranger's, such as an exception's, on one line and without control characters."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in " ".join(text.split()))
-
-
-def gate(options: GateOptions, listeners: Sequence[Listener] = ()) -> GateResult:
-    """Run a whole gate.
-
-    Raises ``UsageError`` for bad options and for a broken file of the corpus.  On ``KeyboardInterrupt`` the report
-    tells what was found until then, and the exit code is 130.
-    """
-    began = time.monotonic()
-    sides = choose(options)
-    cases = load_corpus(options.corpus) if options.corpus is not None else []
-    standing = stands(load_acceptance(), sides.candidate, Config())
-    run = Gate(options, sides, listeners)
-    others = tuple(policy.name for policy in sides.others)
-    replaced = tuple(policy.name for policy in sides.replaced)
-    run.tell(GateStarted(sides.candidate.name, others, replaced, options.seed))
-    try:
-        run.run(cases)
-    except KeyboardInterrupt:
-        run.interrupted = True
-        if run.filing is not None:
-            run.filing.interrupted()
-            run.filing.index()
-    report = as_report(run, standing=standing, seconds=time.monotonic() - began)
-    run.tell(GateFinished(report["outcome"], report["exit_code"], report))
-    return GateResult(report["exit_code"], report)

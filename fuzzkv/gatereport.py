@@ -8,7 +8,7 @@ The table, JUnit and JSON are made from this one value, so they can't say differ
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from fuzzkv import __version__
 from fuzzkv.acceptance import Alone
@@ -16,10 +16,8 @@ from fuzzkv.casebook import Recipe
 from fuzzkv.contract.invariants import BY_ID
 from fuzzkv.errors import EXIT_CLEAN, EXIT_CONFLICT, EXIT_ENVIRONMENT, EXIT_INTERRUPTED
 from fuzzkv.filing import Filed, order
+from fuzzkv.gate import Gate
 from fuzzkv.refusing import refusals
-
-if TYPE_CHECKING:
-    from fuzzkv.gate import Gate
 
 SCHEMA_VERSION: Final = 1
 EXIT_CODES: Final = {

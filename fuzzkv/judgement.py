@@ -16,7 +16,7 @@ INTERACTIONS = (2, 3, 4, 5, 6, 8)
 
 
 @dataclass(frozen=True)
-class Judgement:
+class HuntOutcome:
     """An outcome with its exit code and the words for it."""
 
     outcome: Outcome
@@ -30,25 +30,25 @@ def interacted(goals: Mapping[str, int]) -> bool:
     return any(reached[goal] for goal in INTERACTIONS)
 
 
-def judge(entrants: Entrants, search: Search | None, *, conflict: bool, interrupted: bool) -> Judgement:
+def judge(entrants: Entrants, search: Search | None, *, conflict: bool, interrupted: bool) -> HuntOutcome:
     """The judgement of a hunt; ``search`` is ``None`` if it came to none, ``conflict`` says whether there are cases."""
     if interrupted:
-        return Judgement("interrupted", EXIT_INTERRUPTED, "What was found so far is filed.")
+        return HuntOutcome("interrupted", EXIT_INTERRUPTED, "What was found so far is filed.")
     if conflict:
-        return Judgement("conflict", EXIT_CONFLICT, remarks(search))
+        return HuntOutcome("conflict", EXIT_CONFLICT, remarks(search))
     if entrants.single:
         alone = ", ".join(entrants.single)
         text = f"single-policy: {alone} fails alone, which is no conflict. Mend it first."
-        return Judgement("failed", EXIT_ENVIRONMENT, text)
+        return HuntOutcome("failed", EXIT_ENVIRONMENT, text)
     if entrants.idle:
         text = f"{' and '.join(entrants.idle)} never acted: this hunt shows nothing about it."
-        return Judgement("vacuous", EXIT_ENVIRONMENT, text)
+        return HuntOutcome("vacuous", EXIT_ENVIRONMENT, text)
     if search is not None and len(search.engine.names) > 1:
         tally = search.tally
         if not (interacted(tally.goals) or tally.refused):
             text = "The policies never touched each other: this hunt shows nothing."
-            return Judgement("vacuous", EXIT_ENVIRONMENT, text)
-    return Judgement("clean", EXIT_CLEAN, remarks(search))
+            return HuntOutcome("vacuous", EXIT_ENVIRONMENT, text)
+    return HuntOutcome("clean", EXIT_CLEAN, remarks(search))
 
 
 def remarks(search: Search | None) -> str:

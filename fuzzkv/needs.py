@@ -16,8 +16,8 @@ from fuzzkv.contract.schedule import Schedule, schedule_from_json
 from fuzzkv.errors import UsageError
 from fuzzkv.refusing import refusals
 from fuzzkv.solver.facts import FACTS
-from fuzzkv.solver.necessity import Kind, Outcome, Pair, shortened, smallest, verified
-from fuzzkv.solver.pairs import Bound, Search
+from fuzzkv.solver.necessity import NecessityOutcome, Pair, SlotKind, shortened, smallest, verified
+from fuzzkv.solver.pairs import Bound, PairSearch
 from fuzzkv.solver.pieces import NAMES, PIECES
 from fuzzkv.solver.strangers import Way, altered, blindfolds
 from fuzzkv.solver.trials import Run, Setting, Trace
@@ -101,12 +101,12 @@ def _row(case: Mapping[str, Any], recipe: Recipe, bound: Bound, tell: Tell | Non
     kind = case["class"]
     setting = Setting(recipe.config, recipe.policies)
     actor = names.index(kind["actor"]) if kind["actor"] else -1
-    sort = Kind(kind["invariant"], actor, kind["action"])
+    sort = SlotKind(kind["invariant"], actor, kind["action"])
     say = None if tell is None else lambda done, of: tell(str(case["id"]), done, of)
-    outcome = Search(setting, sort, recipe.schedule.events, bound).run(say)
+    outcome = PairSearch(setting, sort, recipe.schedule.events, bound).run(say)
     found = dict(outcome.strange)
     for ways in blindfolds(setting, actor) if actor >= 0 else ():
-        blind = Search(setting, sort, recipe.schedule.events, bound, ways).run(say)
+        blind = PairSearch(setting, sort, recipe.schedule.events, bound, ways).run(say)
         outcome.looked += blind.looked
         for pieces, pair in (*blind.pairs.items(), *blind.strange.items()):
             found.setdefault(pieces, pair)
@@ -143,7 +143,7 @@ def _of_clauses(row: Mapping[str, Any]) -> set[str]:
     return found if row["action"] == "spend" else found - {"target"}
 
 
-def _facts(outcome: Outcome) -> list[dict[str, str]]:
+def _facts(outcome: NecessityOutcome) -> list[dict[str, str]]:
     return [{"piece": fact.piece, "text": fact.text} for fact in outcome.facts]
 
 
@@ -194,7 +194,7 @@ def recheck(case: Mapping[str, Any], pair: Mapping[str, Any], allowed: Sequence[
     permitted, _, allowed_as = trace(pair["allowed"])
     actor = names.index(kind["actor"]) if kind["actor"] else -1
     told = Pair(
-        Kind(kind["invariant"], actor, kind["action"]),
+        SlotKind(kind["invariant"], actor, kind["action"]),
         refused,
         permitted,
         end,

@@ -20,7 +20,7 @@ from fuzzkv.errors import EnvironmentFailure, UsageError
 from fuzzkv.machine.plans import enabled
 from fuzzkv.machine.readers import text_digest
 from fuzzkv.machine.window import Window
-from fuzzkv.solver.asking import Asked
+from fuzzkv.solver.asking import SolverQuestion
 from tests.cases import confirmation
 from tests.field import vllm_48412, vllm_53505
 from tests.solver.test_ordinary_python import Squeezes
@@ -112,7 +112,7 @@ def test_a_machine_that_denies_the_solver_is_an_error(monkeypatch: pytest.Monkey
 
 def test_without_an_answer_it_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
     heard: list[str] = []
-    monkeypatch.setattr(Asked, "answer", lambda self: None)
+    monkeypatch.setattr(SolverQuestion, "answer", lambda self: None)
     found = certify(case_of(), POLICIES, seconds=300, tell=heard.append)
     assert not found.certified and found.events == TRACE
     assert found.reason == "no answer in time about fewer than 3 events in 1 x 1 pages"
@@ -126,8 +126,8 @@ def test_without_an_answer_it_stays_open(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_smaller_set_that_is_not_shown_to_be_safe_leaves_it_open(monkeypatch: pytest.MonkeyPatch) -> None:
     answers: list[Any] = [False, False, False, False, None]
-    monkeypatch.setattr(Asked, "__init__", lambda self, *args, **options: None)
-    monkeypatch.setattr(Asked, "answer", lambda self: answers.pop(0))
+    monkeypatch.setattr(SolverQuestion, "__init__", lambda self, *args, **options: None)
+    monkeypatch.setattr(SolverQuestion, "answer", lambda self: answers.pop(0))
     found = certify(case_of(), POLICIES, seconds=300)
     assert not found.certified and not answers
     assert found.reason == (
@@ -230,11 +230,11 @@ def test_an_interrupt_leaves_the_corpus_as_it_was(
     write_index(tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
 
-    def interrupted(self: Asked) -> None:
+    def interrupted(self: SolverQuestion) -> None:
         raise fault
 
     monkeypatch.setattr(way, "shrunk", lambda case, policies: dict(case))
-    monkeypatch.setattr(Asked, "answer", interrupted)
+    monkeypatch.setattr(SolverQuestion, "answer", interrupted)
     result = command(case["id"], "--certify")
     assert result.exit_code != 0
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before

@@ -17,7 +17,8 @@ from fuzzkv.corpus import case_id, load_case, load_corpus, problems, save_case
 from fuzzkv.errors import UsageError
 from fuzzkv.explain import explain
 from fuzzkv.filing import Filing
-from fuzzkv.gate import GateResult, gate, one_line
+from fuzzkv.gate import one_line
+from fuzzkv.gaterun import GateResult, gate
 from fuzzkv.machine.engine import BulkEngine
 from fuzzkv.shrink import Shrinker
 from fuzzkv.sides import GateOptions, choose

@@ -26,7 +26,7 @@ Verdict = Literal["same", "numeric-tie", "differs", "refused"]
 
 
 @dataclass(frozen=True)
-class Difference:
+class LogitDifference:
     """How a run on a retained cache (first of each pair) differs from one on a rebuilt cache (second).
 
     ``greedy``: the tokens decided; ``gap``: logits of the best minus the second-best, for each; ``decision``:
@@ -63,14 +63,14 @@ class Difference:
         }
 
 
-def compare(retained: Sequence[Row], rebuilt: Sequence[Row]) -> Difference:
+def compare(retained: Sequence[Row], rebuilt: Sequence[Row]) -> LogitDifference:
     """The difference of two runs of equally many rows. ValueError if they are not."""
     a, b = (np.asarray(rows, dtype=np.float64) for rows in (retained, rebuilt))
     if a.shape != b.shape or a.ndim != 2:
         raise ValueError(f"two runs of the same shape are compared, not {a.shape} and {b.shape}")
     apart = np.abs(a - b).max(axis=1)
     best_a, best_b = a.argmax(axis=1), b.argmax(axis=1)
-    return Difference(
+    return LogitDifference(
         greedy=(int(best_a[0]), int(best_b[0])),
         gap=(_gap(a[0]), _gap(b[0])),
         decision=float(apart[0]),

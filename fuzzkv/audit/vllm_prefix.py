@@ -12,7 +12,7 @@ from typing import Any, Final
 from vllm import LLM, SamplingParams
 
 from fuzzkv.audit.capture import ROWS
-from fuzzkv.audit.serving import Answer
+from fuzzkv.audit.serving import ServedAnswer
 from fuzzkv.errors import EnvironmentFailure
 from fuzzkv.replay.engine import BLOCK, require
 
@@ -47,13 +47,13 @@ class PrefixServer:
         self._serial = 0
         self._done: dict[str, Any] = {}
 
-    def ask(self, prompt: Sequence[int], count: int, force: Sequence[int] = ()) -> Answer:
+    def ask(self, prompt: Sequence[int], count: int, force: Sequence[int] = ()) -> ServedAnswer:
         request = self._add(prompt, count, force, keep=True)
         while request not in self._done:
             self.advance(1)
         out = self._done[request]
         rows = ROWS.pop(request)
-        return Answer(tuple(map(int, out.outputs[0].token_ids)), rows, int(out.num_cached_tokens or 0))
+        return ServedAnswer(tuple(map(int, out.outputs[0].token_ids)), rows, int(out.num_cached_tokens or 0))
 
     def begin(self, prompt: Sequence[int], force: Sequence[int]) -> str:
         return self._add(prompt, len(force), force, keep=False)

@@ -32,7 +32,7 @@ def replay(case: str, target: str | None, device: str, policies: str, corpus: Pa
     Of a folder, cases that need other policies are named and left out (exit 3 if nothing else fails).
     """
     from fuzzkv.corpus import find_case, is_live, load_corpus
-    from fuzzkv.report.session import Session
+    from fuzzkv.report.session import ReportSession
 
     if case.strip() and os.path.isdir(case):
         cases = load_corpus(case)
@@ -44,7 +44,7 @@ def replay(case: str, target: str | None, device: str, policies: str, corpus: Pa
         cases = [find_case(case, corpus)]
     codes = []
     chosen = () if all(is_live(item) for item in cases) else allowed(policies)
-    with Session(no_color=no_color, report_dir=None, names=invariant_names()) as session:
+    with ReportSession(no_color=no_color, report_dir=None, names=invariant_names()) as session:
         from fuzzkv.confirming import replay_case
 
         for item in cases:

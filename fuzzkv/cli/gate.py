@@ -67,8 +67,8 @@ def gate(
 
     names = invariant_names()
     wanted = [parse_report(text) for text in report]
-    from fuzzkv.gate import gate as run
-    from fuzzkv.report.session import Session
+    from fuzzkv.gaterun import gate as run
+    from fuzzkv.report.session import ReportSession
     from fuzzkv.sides import GateOptions
 
     usual = Path("corpus")
@@ -83,7 +83,7 @@ def gate(
     )
     with ExitStack() as stack:
         written = listeners_for(wanted, stack)
-        session = stack.enter_context(Session(no_color=no_color, report_dir=None, names=names))
+        session = stack.enter_context(ReportSession(no_color=no_color, report_dir=None, names=names))
         result = run(options, (*session.listeners, *written))
     sys.exit(result.exit_code)
 

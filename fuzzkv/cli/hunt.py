@@ -94,9 +94,9 @@ def hunt(
         corpus=corpus,
         report_dir=report_dir,
     )
-    from fuzzkv.report.session import Session
+    from fuzzkv.report.session import ReportSession
 
-    with Session(no_color=no_color, report_dir=report_dir, names=invariant_names()) as session:
+    with ReportSession(no_color=no_color, report_dir=report_dir, names=invariant_names()) as session:
         from fuzzkv.hunt import hunt as run
 
         try:

@@ -56,7 +56,7 @@ def hunt_live(
     from fuzzkv.live.policies import ALL
     from fuzzkv.live.real import Engines
     from fuzzkv.options import parse_policies, parse_seconds
-    from fuzzkv.report.session import Session
+    from fuzzkv.report.session import ReportSession
 
     refuse_model_options()
     names = parse_policies(policies) if given("policies") else [policy.name for policy in ALL]
@@ -73,7 +73,7 @@ def hunt_live(
     engines = Engines(device)
     with (
         engines,
-        Session(no_color=no_color, report_dir=report_dir, names=invariant_names()) as session,
+        ReportSession(no_color=no_color, report_dir=report_dir, names=invariant_names()) as session,
     ):
         try:
             run = LiveHunt(

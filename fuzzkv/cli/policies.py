@@ -107,10 +107,10 @@ def accept(
     from fuzzkv.files import atomic_write
     from fuzzkv.options import parse_policies
     from fuzzkv.policies.registry import resolve
-    from fuzzkv.report.session import Session
+    from fuzzkv.report.session import ReportSession
 
     chosen = resolve(parse_policies(policies))
-    with Session(no_color=no_color, report_dir=None, names=invariant_names()) as session:
+    with ReportSession(no_color=no_color, report_dir=None, names=invariant_names()) as session:
         found = run(
             chosen,
             Config(),

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from fuzzkv.live.layout import Bytes, Layout
-from fuzzkv.live.naming import Finding, Held, Known, Scene
-from fuzzkv.live.reading import Reader, Slot
+from fuzzkv.live.naming import Held, Known, PageMismatch, Scene
+from fuzzkv.live.reading import PageReader, Slot
 
 
 class Canary:
@@ -33,7 +33,7 @@ class Canary:
         self, model: Path, layout: Layout, adapters: Sequence[Path] = (), *, layers: Sequence[int] = ()
     ) -> None:
         self.layout = layout
-        self.reader = Reader(model, layout, adapters)
+        self.reader = PageReader(model, layout, adapters)
         self.layers = tuple(layers) or tuple(range(len(self.reader.tables[0].model.layers)))
         self._images: list[Bytes] = []
         self._known: dict[int, Known] = {}
@@ -57,7 +57,7 @@ class Canary:
         """What every slot of a page of layer 0 holds (:meth:`Reader.read`)."""
         return self.reader.read(page, adapter)
 
-    def check(self, pages: Sequence[Bytes], held: Sequence[Held]) -> list[Finding]:
+    def check(self, pages: Sequence[Bytes], held: Sequence[Held]) -> list[PageMismatch]:
         """All pages that requests may read and that don't hold what they should. A page is told once: what it
         holds is taken as known from then on."""
         changed = self._changed(pages)
@@ -122,14 +122,14 @@ class Canary:
         pages: Sequence[Bytes],
         todo: Sequence[tuple[Held, int, int, int, Known]],
         held: Sequence[Held],
-    ) -> list[Finding]:
+    ) -> list[PageMismatch]:
         if self.layers[0]:
             good = np.ones((len(todo), self.layout.block), bool)
         else:
             numbers = self.layout.numbers(pages[0][[page for _, page, _, _, _ in todo]])
             wanted = [(one.adapter, known.start, known.tokens) for one, _, _, _, known in todo]
             good = self.reader.slots(numbers, wanted)
-        findings, scene = list[Finding](), Scene(self.reader, self._known, held)
+        findings, scene = list[PageMismatch](), Scene(self.reader, self._known, held)
         for i, (one, page, _, number, known) in enumerate(todo):
             slots = good[i, : len(known.tokens)]
             if not slots.all():

@@ -42,7 +42,7 @@ PATIENCE: Final = 300.0
 
 
 @dataclass(frozen=True)
-class Question:
+class ControlPrompt:
     """A prompt, how many greedy tokens are wanted, and the adapter (0: none)."""
 
     prompt: tuple[int, ...]
@@ -66,10 +66,10 @@ class Control:
     _kept: dict[int, dict[str, Answer]] = field(default_factory=dict, repr=False)
     _workers: dict[bool, _Worker] = field(default_factory=dict, repr=False)
 
-    def answers(self, questions: Sequence[Question]) -> list[Answer]:
+    def answers(self, questions: Sequence[ControlPrompt]) -> list[Answer]:
         """One answer a question. Raises FKV052 (the control died) and FKV053 (it didn't answer)."""
         self.asked += len(questions)
-        longest: dict[tuple[int, tuple[int, ...]], Question] = {}
+        longest: dict[tuple[int, tuple[int, ...]], ControlPrompt] = {}
         for q in questions:
             if self._known(q) is None and q.tokens > getattr(longest.get((q.adapter, q.prompt)), "tokens", 0):
                 longest[q.adapter, q.prompt] = q
@@ -90,11 +90,11 @@ class Control:
         """Answers to every request of a run, as far as each came; None where it generated nothing."""
         adapters = history.adapters or (0,) * len(history.prompts)
         rows = [
-            Question(prompt, len(made) - (made[-1:] == (-1,)), number)
+            ControlPrompt(prompt, len(made) - (made[-1:] == (-1,)), number)
             for prompt, made, number in zip(history.prompts, history.tokens, adapters, strict=True)
         ]
         wanted = [q for q in rows if q.tokens]
-        answers: dict[Question, Answer] = dict(zip(wanted, self.answers(wanted), strict=True))
+        answers: dict[ControlPrompt, Answer] = dict(zip(wanted, self.answers(wanted), strict=True))
         return [answers.get(q) for q in rows]
 
     def close(self) -> None:
@@ -123,14 +123,14 @@ class Control:
             self._workers[adapted] = _Worker(config, self.command)
         return self._workers[adapted]
 
-    def _known(self, question: Question) -> Answer | None:
+    def _known(self, question: ControlPrompt) -> Answer | None:
         kept = self._kept.get(question.adapter)
         if kept is None:
             kept = self._kept[question.adapter] = _read(self._file(question.adapter))
         answer = kept.get(_name(question.prompt))
         return answer if answer is not None and len(answer.tokens) >= question.tokens else None
 
-    def _keep(self, question: Question, answer: Answer) -> None:
+    def _keep(self, question: ControlPrompt, answer: Answer) -> None:
         name = _name(question.prompt)
         self._kept[question.adapter][name] = answer
         line = json.dumps([name, answer.tokens, answer.gaps], separators=(",", ":")) + "\n"
@@ -179,7 +179,7 @@ class _Worker:
         )
         self._rest = b""
 
-    def ask(self, questions: Sequence[Question]) -> list[Answer]:
+    def ask(self, questions: Sequence[ControlPrompt]) -> list[Answer]:
         """Answers, in order."""
         rows = [[q.prompt, q.tokens, q.adapter] for q in questions]
         try:

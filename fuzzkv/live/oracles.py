@@ -20,7 +20,7 @@ from fuzzkv.live.canary import Canary
 from fuzzkv.live.history import LiveHistory, LiveViolation
 from fuzzkv.live.layout import Bytes, find_layout
 from fuzzkv.live.models import adapter, build
-from fuzzkv.live.naming import Finding, Held
+from fuzzkv.live.naming import Held, PageMismatch
 from fuzzkv.live.stored import CachedPages, StoredPages
 
 NOISE: Final = 1e-5
@@ -105,7 +105,7 @@ class ContentWatcher:
         self._failed.read(engine.journal.entries)
         running = [n for n in engine.unfinished() if engine.status(n) == "RUNNING"]
         kept = self._kept(engine)
-        layers, found = self.pages(engine), list[Finding]()
+        layers, found = self.pages(engine), list[PageMismatch]()
         for group, canary in enumerate(self.canaries):
             held, before = [], canary.checked
             for number in running:
@@ -138,7 +138,7 @@ class ContentWatcher:
         engine.journal.count("host_pages_checked", self._stored.checked - before)
         return found
 
-    def _told(self, finding: Finding) -> LiveViolation:
+    def _told(self, finding: PageMismatch) -> LiveViolation:
         invariant, what, text = finding.invariant, finding.what, finding.text
         if finding.page in self._failed.pages:
             # What the page held before is chance, so it makes no kinds of its own.

@@ -62,7 +62,7 @@ class Tables:
         return self.model.stored(keys), self.values[tokens]
 
 
-class Reader:
+class PageReader:
     """Reads pages of the model at ``model``, packed as ``layout`` says; ``adapters`` are PEFT folders, numbered from 1."""
 
     def __init__(self, model: Path, layout: Layout, adapters: Sequence[Path] = ()) -> None:

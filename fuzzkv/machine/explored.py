@@ -23,7 +23,7 @@ Ending = Literal["exhausted", "memory", "time", "depth", "interrupted"]
 
 
 @dataclass(frozen=True)
-class Witness:
+class ShortestSchedule:
     """The shortest schedule of a class: mask of the policies, invariant, actor (``None``: nobody), primitive, events."""
 
     mask: int
@@ -54,7 +54,7 @@ class Explored:
     capacity: int = 0
     relative: bool = True
     acted: int = 0
-    witnesses: list[Witness] = field(default_factory=list)
+    witnesses: list[ShortestSchedule] = field(default_factory=list)
 
     @property
     def rate(self) -> float:

@@ -20,7 +20,7 @@ from fuzzkv.errors import UsageError
 from fuzzkv.machine import bulk, explore, fingerprint, nodes
 from fuzzkv.machine.callbacks import Rules
 from fuzzkv.machine.core import core
-from fuzzkv.machine.explored import Explored, Witness, store_size
+from fuzzkv.machine.explored import Explored, ShortestSchedule, store_size
 from fuzzkv.machine.form import form_of
 from fuzzkv.machine.scope import Scope, extras_of
 from fuzzkv.machine.start import first_state
@@ -42,7 +42,7 @@ _FUNCTIONS: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (explore, ("matters", "judge", "attempt", "expand", "differ", "drifts")),
 )
 """What is compiled behind the core, callees first."""
-_TUPLES: tuple[Any, ...] = (nodes.Plan, nodes.Store, nodes.Trail, nodes.Bench, nodes.Found)
+_TUPLES: tuple[Any, ...] = (nodes.Plan, nodes.Store, nodes.Trail, nodes.Scratch, nodes.Found)
 
 
 @lru_cache(maxsize=1)
@@ -109,7 +109,7 @@ class Explorer:
         """
         began = time.monotonic()
         for exact in (False, True):
-            run = _Run(self, top, safe, exact)
+            run = _ExplorerRun(self, top, safe, exact)
             left = None if seconds is None else max(0.0, seconds - (time.monotonic() - began))
             with self._rules.running():
                 try:
@@ -124,7 +124,7 @@ class Explorer:
         return run.result
 
 
-class _Run:
+class _ExplorerRun:
     """One search in one form."""
 
     def __init__(self, explorer: Explorer, top: int, safe: Container[int], exact: bool) -> None:
@@ -163,7 +163,7 @@ class _Run:
         )
         self.trail.path[0] = 0
         self.trail.stack[0][:] = self.template
-        self.bench = nodes.Bench(
+        self.bench = nodes.Scratch(
             np.zeros((rows, SIZE), dtype=np.int64),
             np.zeros((rows, 2), dtype=np.uint64),
             np.zeros((rows, 2), dtype=np.uint64),
@@ -258,7 +258,7 @@ class _Run:
             )
             names = [policy.name for policy in self.explorer.policies]
             result.witnesses.append(
-                Witness(
+                ShortestSchedule(
                     self.top,
                     f"I{invariant}",
                     None if actor == NOBODY else names[actor],

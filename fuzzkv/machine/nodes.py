@@ -62,7 +62,7 @@ class Trail(NamedTuple):
     path: Any
 
 
-class Bench(NamedTuple):
+class Scratch(NamedTuple):
     """Room to work in: states after an event, fingerprints before and after it, which arms fail, budgets used."""
 
     work: Any

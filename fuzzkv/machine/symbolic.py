@@ -41,7 +41,7 @@ Truth = Any
 """A Python bool or a Boolean term."""
 
 
-class Reader:
+class SymbolicInterpreter:
     """The text over an algebra and within a window.
 
     Columns in ``left_out`` are never written: for those that only report.  ``writes`` collects when something was written,
@@ -181,7 +181,7 @@ class Reader:
 class SymbolicState:
     """A state whose cells are ints or terms of a reader's algebra."""
 
-    def __init__(self, reader: Reader, cells: Sequence[Number]) -> None:
+    def __init__(self, reader: SymbolicInterpreter, cells: Sequence[Number]) -> None:
         self.reader, self.algebra = reader, reader.algebra
         self.cells: list[Number] = list(cells)
 
@@ -242,10 +242,10 @@ def run_symbolic(
     config: Config,
     *,
     enforce: bool = False,
-    reader: Reader | None = None,
+    reader: SymbolicInterpreter | None = None,
 ) -> list[int]:
     """The last state of a schedule whose numbers are all known."""
-    reader = reader or Reader(Terms())
+    reader = reader or SymbolicInterpreter(Terms())
     state = SymbolicState(reader, first_state(config, policies, enforce=enforce))
     for e, (op, a, b) in enumerate(schedule.events):
         state.cells[COLUMNS["EVENT"]] = e

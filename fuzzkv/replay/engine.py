@@ -83,7 +83,7 @@ class Scored:
 
 
 @dataclass
-class Session:
+class ReplaySession:
     """A context that is held in the cache: its tokens and its physical block ids, one a page."""
 
     tokens: tuple[int, ...]
@@ -91,7 +91,7 @@ class Session:
     held: list[Any] = field(repr=False, default_factory=list)
 
 
-class Engine:
+class ReplayEngine:
     """A live engine. Raises FKV050, FKV051, FKV056 (no such device) at start."""
 
     def __init__(
@@ -177,10 +177,10 @@ class Engine:
 
     # -- sessions ----------------------------------------------------------------------------------------
 
-    def open(self, contexts: Sequence[Sequence[int]]) -> list[Session]:
+    def open(self, contexts: Sequence[Sequence[int]]) -> list[ReplaySession]:
         """Prefill contexts of n x 32 tokens for real and hold their blocks."""
         params = self._params(max_tokens=2, temperature=0.0, ignore_eos=True, detokenize=False)
-        sessions: dict[str, Session] = {}
+        sessions: dict[str, ReplaySession] = {}
         waiting = {self._add(c, params): tuple(c) for c in contexts}
         order = list(waiting)
         while self._engine.has_unfinished_requests():
@@ -190,10 +190,10 @@ class Engine:
                     ids = self._manager.get_block_ids(self._inner[out.request_id])[0]
                     blocks = [self._manager.block_pool.blocks[b] for b in ids[: len(tokens) // BLOCK]]
                     self._manager.block_pool.touch(blocks)
-                    sessions[out.request_id] = Session(tokens, [b.block_id for b in blocks], blocks)
+                    sessions[out.request_id] = ReplaySession(tokens, [b.block_id for b in blocks], blocks)
         return [sessions[r] for r in order]
 
-    def release(self, sessions: Sequence[Session]) -> None:
+    def release(self, sessions: Sequence[ReplaySession]) -> None:
         """Let the sessions go: scrub their frames, forget their prefixes, give the blocks back."""
         ids = [b for s in sessions for b in s.blocks]
         self.scrub(ids)
@@ -207,7 +207,7 @@ class Engine:
     # -- requests ----------------------------------------------------------------------------------------
 
     def score(
-        self, prompts: Sequence[tuple[Session, Sequence[int], Sequence[int]]]
+        self, prompts: Sequence[tuple[ReplaySession, Sequence[int], Sequence[int]]]
     ) -> list[tuple[Scored, ...]]:
         """Teacher forcing: for each (session, cue, gold), every gold token's rank and logprob given those
         before it.
@@ -233,7 +233,7 @@ class Engine:
         ]
 
     def decode(
-        self, prompts: Sequence[tuple[Session, Sequence[int]]], tokens: int
+        self, prompts: Sequence[tuple[ReplaySession, Sequence[int]]], tokens: int
     ) -> list[list[tuple[int, float]]]:
         """Greedy tokens, each with the logprob gap between the best and the second-best token."""
         params = self._params(
@@ -249,7 +249,7 @@ class Engine:
             result.append(rows)
         return result
 
-    def _finish(self, prompts: Sequence[tuple[Session, Sequence[int], Any]]) -> list[Any]:
+    def _finish(self, prompts: Sequence[tuple[ReplaySession, Sequence[int], Any]]) -> list[Any]:
         order = {self._add((*s.tokens, *tail), p): (i, s) for i, (s, tail, p) in enumerate(prompts)}
         outs: list[Any] = [None] * len(prompts)
         while self._engine.has_unfinished_requests():

@@ -66,7 +66,7 @@ class Op:
 
 
 @dataclass(frozen=True)
-class Arm:
+class ReplayArm:
     """One policy set and what it did. No policies: the full-cache control."""
 
     policies: tuple[str, ...]
@@ -79,7 +79,7 @@ class Arm:
 
 
 @dataclass(frozen=True)
-class Job:
+class ReplayJob:
     """What is to be confirmed. The first arm is the empty control, the last the whole set.
 
     ``endpoint`` names the (request, page) pairs whose questions decide; empty: every page of every request.
@@ -89,7 +89,7 @@ class Job:
 
     case_id: str
     kind: Kind
-    arms: tuple[Arm, ...]
+    arms: tuple[ReplayArm, ...]
     endpoint: tuple[tuple[int, int], ...]
     seed: int
     tick_us: int
@@ -117,17 +117,17 @@ class Job:
         return asdict(self)
 
 
-def job_from_dict(data: Mapping[str, Any]) -> Job:
+def job_from_dict(data: Mapping[str, Any]) -> ReplayJob:
     """The inverse of :meth:`Job.as_dict`. Raises FKV057 for data of another form."""
     try:
         arms = tuple(
-            Arm(
+            ReplayArm(
                 tuple(a["policies"]),
                 tuple(Op(o["verb"], o["request"], o["page"], o["arg"]) for o in a["script"]),
             )
             for a in data["arms"]
         )
-        job = Job(
+        job = ReplayJob(
             case_id=data["case_id"],
             kind=data["kind"],
             arms=arms,
@@ -163,7 +163,7 @@ def parse_script(text: str) -> tuple[Op, ...]:
     return tuple(result)
 
 
-def validate(job: Job) -> None:
+def validate(job: ReplayJob) -> None:
     """Refuse a job that can't be run: FKV057 names the arm, the operation's index and what is wrong with
     it."""
     if job.kind not in get_args(Kind):
@@ -198,7 +198,7 @@ def _sessions(script: tuple[Op, ...]) -> dict[Slot, int]:
     return found
 
 
-def _check_script(arm: Arm) -> dict[Slot, int]:
+def _check_script(arm: ReplayArm) -> dict[Slot, int]:
     sessions: dict[int, int] = {}
     ended: set[int] = set()
     if len(arm.script) > MAX_OPS:

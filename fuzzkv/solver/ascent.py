@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from fuzzkv.contract.schedule import Event
-from fuzzkv.solver.asking import Asked, Space
+from fuzzkv.solver.asking import SolverQuestion, Space
 from fuzzkv.solver.unrolling import Target
 
 Events = tuple[Event, ...]
@@ -77,7 +77,7 @@ class Ascent:
         self.climbs = [Climb(mask, space) for mask, space in spaces.items()]
         self._judge, self._deepest, self._tell = judge, 0, tell
         self._workers = workers or max(1, min(2, os.cpu_count() or 1))
-        self._running: dict[int, tuple[Asked, float]] = {}
+        self._running: dict[int, tuple[SolverQuestion, float]] = {}
 
     def run(self, seconds: float, deepest: int = 64) -> None:
         """Go on for so long, or to so many events.  An interrupt ends the questions and is raised."""
@@ -122,7 +122,7 @@ class Ascent:
                     theirs = {*part.found, *part.aside} if part is not climb else ()
                     climb.aside.update(dict.fromkeys(theirs, 0))
             began = time.monotonic()
-            asked = Asked(climb.space, climb.depth + 1, known=climb.known, seconds=left)
+            asked = SolverQuestion(climb.space, climb.depth + 1, known=climb.known, seconds=left)
             climb.questions += 1
             self._running[climb.mask] = (asked, began)
         return bool(self._running)

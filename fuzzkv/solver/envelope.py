@@ -14,14 +14,16 @@ from fuzzkv.contract.deeds import DOES
 from fuzzkv.contract.layout import SAID
 from fuzzkv.contract.policy import Policy
 from fuzzkv.machine.circuit import Circuit
-from fuzzkv.machine.symbolic import Reader, SymbolicState
+from fuzzkv.machine.symbolic import SymbolicInterpreter, SymbolicState
 from fuzzkv.solver.texts import arguments_of
 
 CALLS = 2
 """Primitives of one act."""
 
 
-def envelope(policy: Policy, reader: Reader, circuit: Circuit) -> Callable[[SymbolicState, int], None]:
+def envelope(
+    policy: Policy, reader: SymbolicInterpreter, circuit: Circuit
+) -> Callable[[SymbolicState, int], None]:
     """An act of any policy with this manifest, as something to read in the place of the rule."""
     names = sorted({action.primitive for action in policy.manifest.actions} | SAID)
 

@@ -48,7 +48,7 @@ from fuzzkv.solver.variants import Events
 
 
 @dataclass(frozen=True)
-class Kind:
+class SlotKind:
     """A known kind: the invariant, who breaks it (a slot, -1 for nobody), and with what."""
 
     invariant: str
@@ -75,7 +75,7 @@ class Pair:
     which policies of each trace aren't the known ones.
     """
 
-    kind: Kind
+    kind: SlotKind
     refused: Trace
     allowed: Trace
     end: Events
@@ -87,7 +87,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Fact:
+class DistinguishingFact:
     """A fact that tells refused from allowed acts; ``piece`` is what carries it, empty if it is private."""
 
     piece: str
@@ -95,7 +95,7 @@ class Fact:
 
 
 @dataclass
-class Outcome:
+class NecessityOutcome:
     """What the search of one kind came to.
 
     ``pairs`` has one pair for each set of pieces, ``strange`` those with a strange neighbour; ``looked`` schedules were run;
@@ -103,13 +103,13 @@ class Outcome:
     the ``allowed`` acts that were compared with them, a fact for each policy and primitive (empty: no simple one does).
     """
 
-    kind: Kind
+    kind: SlotKind
     pairs: dict[frozenset[str], Pair] = field(default_factory=dict)
     strange: dict[frozenset[str], Pair] = field(default_factory=dict)
     looked: int = 0
     refused: list[tuple[Trace, Events]] = field(default_factory=list)
     allowed: int = 0
-    facts: tuple[Fact, ...] = ()
+    facts: tuple[DistinguishingFact, ...] = ()
 
 
 def smallest(pairs: Mapping[frozenset[str], Pair]) -> list[frozenset[str]]:
@@ -146,7 +146,7 @@ def quiet(events: Events, length: int) -> Events:
     return (*events[:length], *(event for event in events[length:] if event[0] != ACT))
 
 
-def must_be_refused(setting: Setting, kind: Kind, trace: Trace, end: Events) -> bool:
+def must_be_refused(setting: Setting, kind: SlotKind, trace: Trace, end: Events) -> bool:
     """Whether the act of a trace breaks a kind in the set alone, and without it nothing breaks (1 above)."""
     without = Run(setting, refuse=trace).go(end, setting.full)
     if broken(without.state) or any(event[0] == ACT for event in end[len(trace.events) :]):

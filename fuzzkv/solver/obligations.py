@@ -22,7 +22,7 @@ from fuzzkv.contract.primitives import settle
 from fuzzkv.contract.schedule import Config
 from fuzzkv.contract.standing import FACTS, KEPT, PREMISES, SETTLED, Fact
 from fuzzkv.machine.start import first_state
-from fuzzkv.machine.symbolic import Reader, SymbolicState
+from fuzzkv.machine.symbolic import SymbolicInterpreter, SymbolicState
 from fuzzkv.machine.terms import Terms, boolean
 from fuzzkv.machine.window import Window
 from fuzzkv.solver.texts import Text, envelope_of, events_of, rules_of
@@ -64,7 +64,7 @@ class Segment:
     goals: list[tuple[str, Term]] = field(default_factory=list)
 
 
-class _Reader(Reader):
+class _Reader(SymbolicInterpreter):
     """A reader that hands settling over, and gives any number for what is only reported."""
 
     def __init__(self, window: Window, at_settle: Callable[[SymbolicState], None]) -> None:

@@ -9,10 +9,10 @@ from typing import TypeVar
 
 from fuzzkv.solver.facts import FACTS
 from fuzzkv.solver.necessity import (
-    Fact,
-    Kind,
-    Outcome,
+    DistinguishingFact,
+    NecessityOutcome,
     Pair,
+    SlotKind,
     listened,
     must_be_refused,
     ordinal_of,
@@ -57,18 +57,18 @@ _Marks = tuple[int, ...]
 _T = TypeVar("_T")
 
 
-class Search:
+class PairSearch:
     """Looks for pairs of one kind near a schedule that breaks it.
 
     ``ways`` says which policies of ``known`` aren't themselves in the refused traces.
     """
 
     def __init__(
-        self, known: Setting, kind: Kind, events: Events, bound: Bound, ways: tuple[Way, ...] = ()
+        self, known: Setting, kind: SlotKind, events: Events, bound: Bound, ways: tuple[Way, ...] = ()
     ) -> None:
         self.known, self.ways, self.kind, self.bound = known, ways, kind, bound
         self.setting = setting = altered(known, ways)
-        self.outcome = Outcome(kind)
+        self.outcome = NecessityOutcome(kind)
         self._rng = Random(bound.seed)
         self._slots = range(len(setting.policies))
         self._bases = [events]
@@ -78,7 +78,7 @@ class Search:
         self._tried: dict[tuple[str, frozenset[str]], int] = {}
         self._done: set[Events] = set()
 
-    def run(self, tell: Tell | None = None) -> Outcome:
+    def run(self, tell: Tell | None = None) -> NecessityOutcome:
         """Search within the bound."""
         whole = self.bound.schedules + self.bound.exact
         self.look(self._bases[0])
@@ -257,14 +257,14 @@ def _key(seen: Seen) -> _Key:
     return seen.slot, seen.primitive, seen.page, seen.private
 
 
-def _separates(refused: list[tuple[int, ...]], allowed: list[tuple[int, ...]]) -> Fact | None:
+def _separates(refused: list[tuple[int, ...]], allowed: list[tuple[int, ...]]) -> DistinguishingFact | None:
     """The first fact by which all refused acts are on one side and all allowed ones on the other."""
     if not allowed:
-        return Fact("", "no such act was harmless")
+        return DistinguishingFact("", "no such act was harmless")
     for i, (piece, name, _) in enumerate(FACTS):
         here, there = [row[i] for row in refused], [row[i] for row in allowed]
         if min(here) > max(there):
-            return Fact(piece, f"{name}: refused from {min(here)}, allowed up to {max(there)}")
+            return DistinguishingFact(piece, f"{name}: refused from {min(here)}, allowed up to {max(there)}")
         if max(here) < min(there):
-            return Fact(piece, f"{name}: refused up to {max(here)}, allowed from {min(there)}")
+            return DistinguishingFact(piece, f"{name}: refused up to {max(here)}, allowed from {min(there)}")
     return None

@@ -33,7 +33,7 @@ from fuzzkv.contract.schedule import Config
 from fuzzkv.machine.circuit import Circuit
 from fuzzkv.machine.columns import columns_of
 from fuzzkv.machine.start import first_state
-from fuzzkv.machine.symbolic import Reader, SymbolicState
+from fuzzkv.machine.symbolic import SymbolicInterpreter, SymbolicState
 from fuzzkv.machine.window import Window
 
 
@@ -124,7 +124,7 @@ def any_state(
         policies=len(policies),
         entries=1,
     )
-    reader = Reader(circuit, window, left_out=_REPORTS)
+    reader = SymbolicInterpreter(circuit, window, left_out=_REPORTS)
     cells: list[Any] = list(first_state(config, policies))
     sizes = window.sizes()
     ranges = {**_ranges(room), "J_BY": (-1, len(policies) - 1)}

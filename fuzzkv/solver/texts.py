@@ -15,20 +15,20 @@ from fuzzkv.contract.deeds import DOES, FRAMES, PLACES
 from fuzzkv.contract.layout import NR, PAGES, SAID
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import ACT, BOUNDS, LATE, OPS, TICK
-from fuzzkv.machine.symbolic import Reader, SymbolicState
+from fuzzkv.machine.symbolic import SymbolicInterpreter, SymbolicState
 from fuzzkv.machine.window import Window
 
 _ENDLESS = (TICK, LATE)
 
 
-class Setting(Protocol):
+class InterpreterSetting(Protocol):
     """What a text runs in: a reader, a policy set, a window, and arguments that nobody knows."""
 
     policies: tuple[Policy, ...]
     window: Window
 
     @property
-    def reader(self) -> Reader:
+    def reader(self) -> SymbolicInterpreter:
         """Who reads it."""
 
     def unknown_from(self, low: int, high: int | None) -> Any:
@@ -40,7 +40,7 @@ class Text:
     """Something that can run: its name and what it does to a state."""
 
     name: str
-    run: Callable[[Setting, SymbolicState], None]
+    run: Callable[[InterpreterSetting, SymbolicState], None]
 
 
 def events_of(policies: Sequence[Policy], window: Window) -> Iterator[Text]:
@@ -59,8 +59,10 @@ def events_of(policies: Sequence[Policy], window: Window) -> Iterator[Text]:
             yield Text(name, _event(op, (low_a, None if op in _ENDLESS else high_a), (low_b, high_b)))
 
 
-def _event(op: int, a: tuple[int, int | None], b: tuple[int, int | None]) -> Callable[[Setting, Any], None]:
-    def run(c: Setting, s: SymbolicState) -> None:
+def _event(
+    op: int, a: tuple[int, int | None], b: tuple[int, int | None]
+) -> Callable[[InterpreterSetting, Any], None]:
+    def run(c: InterpreterSetting, s: SymbolicState) -> None:
         c.reader.apply(s, c.policies, op, c.unknown_from(*a), c.unknown_from(*b), 0)
 
     return run
@@ -72,7 +74,7 @@ def rules_of(policies: Sequence[Policy]) -> Iterator[Text]:
         if policy.free:
             continue
 
-        def run(c: Setting, s: SymbolicState, k: int = k) -> None:
+        def run(c: InterpreterSetting, s: SymbolicState, k: int = k) -> None:
             c.reader.apply(s, c.policies, ACT, k, 0, 1 << k)
 
         yield Text(f"act of {policy.name}", run)
@@ -85,10 +87,10 @@ def envelope_of(policies: Sequence[Policy]) -> Iterator[Text]:
         yield Text(name, _primitive(name))
 
 
-def _primitive(name: str) -> Callable[[Setting, Any], None]:
+def _primitive(name: str) -> Callable[[InterpreterSetting, Any], None]:
     does = DOES[name]
 
-    def run(c: Setting, s: SymbolicState) -> None:
+    def run(c: InterpreterSetting, s: SymbolicState) -> None:
         bounds = arguments_of(name, c.window)
         values = [c.unknown_from(low, high) for low, high in bounds.values()]
         c.reader.text(does)(s, True, *values)

@@ -42,7 +42,7 @@ from fuzzkv.machine.circuit import Circuit
 from fuzzkv.machine.columns import columns_of
 from fuzzkv.machine.linker import unique_name
 from fuzzkv.machine.start import first_state
-from fuzzkv.machine.symbolic import Reader, SymbolicState, Truth
+from fuzzkv.machine.symbolic import SymbolicInterpreter, SymbolicState, Truth
 from fuzzkv.machine.window import Window
 from fuzzkv.solver.envelope import envelope
 
@@ -86,7 +86,9 @@ class Unrolling:
         self.window = _wide_enough(window, policies, first)
         looked, written = columns_of([policy.rule for policy in policies if not policy.free], apart=_TELLS)
         # What a rule looks at isn't only a report.
-        self.reader = Reader(self.circuit, self.window, [name for name in _REPORTS if name not in looked])
+        self.reader = SymbolicInterpreter(
+            self.circuit, self.window, [name for name in _REPORTS if name not in looked]
+        )
         self.full = (1 << len(policies)) - 1
         self.states = {mask: SymbolicState(self.reader, first) for mask in (self.full, *arms)}
         self.events: list[tuple[Any, Any, Any]] = []
@@ -256,7 +258,7 @@ def _wide_enough(window: Window, policies: Sequence[Policy], first: Sequence[int
     if window.requests == NR:
         return window
     circuit = Circuit()
-    reader = Reader(circuit, window)
+    reader = SymbolicInterpreter(circuit, window)
     try:
         for k, policy in enumerate(policies):
             act = envelope(policy, reader, circuit) if policy.free else reader.text(policy.rule)

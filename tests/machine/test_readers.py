@@ -19,7 +19,7 @@ from fuzzkv.machine.history import run_history
 from fuzzkv.machine.outcome import ending
 from fuzzkv.machine.readers import plain_apply, python_apply, text_digest
 from fuzzkv.machine.start import first_state
-from fuzzkv.machine.symbolic import Reader, SymbolicState, run_symbolic
+from fuzzkv.machine.symbolic import SymbolicInterpreter, SymbolicState, run_symbolic
 from fuzzkv.machine.terms import Terms
 from fuzzkv.strategies.schedules import schedules
 from tests.broken import CONFIG, OPEN, A, drops_while_storing, policy
@@ -147,7 +147,7 @@ def breaks(events: Sequence[Event], invariant: int) -> bool:
 def test_a_number_that_is_not_known_is_solved_for() -> None:
     """How long must the pause between a store and the drop of its source be? The solver finds every
     answer."""
-    state = SymbolicState(Reader(Terms()), first_state(CONFIG, MUTANT))
+    state = SymbolicState(SymbolicInterpreter(Terms()), first_state(CONFIG, MUTANT))
     pause = state.algebra.unknown(1, 32, "pause")
     run_terms(state, (OPEN, A, (TICK, pause, 0), A))
     answers = set()
@@ -161,7 +161,7 @@ def test_a_number_that_is_not_known_is_solved_for() -> None:
 
 def test_a_page_that_is_not_known_is_solved_for() -> None:
     """Which page must a reader ask about, so that what the policy left of page 1 is read?"""
-    state = SymbolicState(Reader(Terms()), first_state(CONFIG, MUTANT))
+    state = SymbolicState(SymbolicInterpreter(Terms()), first_state(CONFIG, MUTANT))
     page = state.algebra.unknown(0, 7, "page")
     run_terms(state, (OPEN, A, A, (TICK, 8, 0), (STEP, 0, page)))
     assert state.solve(state.broken("I3")) == {"page": 1}
@@ -172,7 +172,7 @@ def test_a_page_that_is_not_known_is_solved_for() -> None:
 def test_what_happens_may_be_unknown() -> None:
     """Code, session or slot, and page of an event as terms: each model of them runs to the same cells."""
     before = (OPEN, A)
-    state = SymbolicState(Reader(Terms()), first_state(CONFIG, MUTANT))
+    state = SymbolicState(SymbolicInterpreter(Terms()), first_state(CONFIG, MUTANT))
     op, a, b = (
         state.algebra.unknown(0, 7, "op"),
         state.algebra.unknown(0, 1, "a"),
@@ -197,7 +197,7 @@ def test_what_happens_may_be_unknown() -> None:
 
 
 def test_a_mask_may_be_unknown() -> None:
-    state = SymbolicState(Reader(Terms()), first_state(CONFIG, MUTANT))
+    state = SymbolicState(SymbolicInterpreter(Terms()), first_state(CONFIG, MUTANT))
     mask = state.algebra.unknown(0, 1, "mask")
     for e, (op, a, b) in enumerate((OPEN, A, A)):
         state.cells[EVENT] = e
@@ -206,7 +206,7 @@ def test_a_mask_may_be_unknown() -> None:
 
 
 def test_under_a_condition_nothing_else_changes() -> None:
-    state = SymbolicState(Reader(Terms()), first_state(CONFIG, MUTANT))
+    state = SymbolicState(SymbolicInterpreter(Terms()), first_state(CONFIG, MUTANT))
     sure, maybe = list(state.cells), state.algebra.unknown(0, 1, "maybe")
     with state.under(False):
         run_terms(state, (OPEN,))
@@ -217,7 +217,7 @@ def test_under_a_condition_nothing_else_changes() -> None:
 
 
 def test_an_index_outside_its_column_is_an_error(defaults: tuple[Policy, ...]) -> None:
-    state = SymbolicState(Reader(Terms()), first_state(Config(), defaults))
+    state = SymbolicState(SymbolicInterpreter(Terms()), first_state(Config(), defaults))
     with pytest.raises(IndexError, match="place 16 of a column of 16"):
         state.reader.get(state, COLUMNS["DEV"], 16)
 

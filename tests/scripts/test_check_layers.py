@@ -45,6 +45,11 @@ def test_the_tree_is_clean() -> None:
         ("contract/a.py", "import numpy", "only the standard library, not numpy"),
         ("contract/a.py", "from fuzzkv.machine import b", "contract may not import fuzzkv.machine"),
         ("contract/a.py", "from ..machine import b", "contract may not import fuzzkv.machine"),
+        (
+            "contract/a.py",
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from fuzzkv.machine import b",
+            "contract may not import fuzzkv.machine",
+        ),
         ("policies/a.py", "import fuzzkv.machine.b", "policies may not import fuzzkv.machine.b"),
         ("oracles/a.py", "def f():\n    from fuzzkv import hunt", "oracles may not import fuzzkv.hunt"),
         ("replay/a.py", "from fuzzkv.hunt import x", "replay may not import fuzzkv.hunt"),
@@ -73,7 +78,6 @@ def test_a_planted_edge_is_found(tmp_path: Path, file: str, text: str, words: st
             "contract/a.py",
             "from __future__ import annotations\nimport dataclasses\nfrom fuzzkv.errors import x",
         ),
-        ("contract/a.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import numpy"),
         ("cli.py", "from fuzzkv.report.console import x\nfrom fuzzkv.hunt import y"),
         ("hunt.py", "from fuzzkv.corpus import x\nfrom fuzzkv.replay import y"),
     ],
@@ -96,6 +100,38 @@ def test_a_cycle_is_found(tmp_path: Path) -> None:
     }
     assert plant(tmp_path, {"machine/__init__.py": "", **files}) == [
         "import cycle: fuzzkv.machine.a -> fuzzkv.machine.b -> fuzzkv.machine.a"
+    ]
+
+
+def test_a_cycle_through_imports_for_types_only_is_found(tmp_path: Path) -> None:
+    files = {
+        "machine/a.py": "from fuzzkv.machine.b import B",
+        "machine/b.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from fuzzkv.machine.c import C",
+        "machine/c.py": "import fuzzkv.machine.d",
+        "machine/d.py": "from fuzzkv.machine.b import B",
+    }
+    assert plant(tmp_path, {"machine/__init__.py": "", **files}) == [
+        "import cycle: fuzzkv.machine.b -> fuzzkv.machine.c -> fuzzkv.machine.d -> fuzzkv.machine.b"
+    ]
+
+
+def test_two_cycles_are_both_told(tmp_path: Path) -> None:
+    files = {f"{one}.py": f"import fuzzkv.{other}" for one, other in ("ab", "ba", "cd", "dc")}
+    assert plant(tmp_path, files) == [
+        "import cycle: fuzzkv.a -> fuzzkv.b -> fuzzkv.a",
+        "import cycle: fuzzkv.c -> fuzzkv.d -> fuzzkv.c",
+    ]
+
+
+def test_a_class_name_that_is_used_twice_is_found(tmp_path: Path) -> None:
+    files = {
+        "hunt.py": "class Page: ...\n\nclass Frame: ...",
+        "machine/a.py": "def f():\n    class Page: ...",
+        "machine/b.py": "import fuzzkv.hunt\n\nPage = fuzzkv.hunt.Page",
+    }
+    assert plant(tmp_path, {"machine/__init__.py": "", "report.py": "class Page: ...", **files}) == [
+        "fuzzkv/hunt.py:1: the class name Page is also used at fuzzkv/machine/a.py:2, fuzzkv/report.py:1",
+        "fuzzkv/machine/b.py:1: machine may not import fuzzkv.hunt",
     ]
 
 

@@ -19,7 +19,7 @@ from fuzzkv.machine.plans import enabled
 from fuzzkv.machine.window import Window
 from fuzzkv.oracles.verdict import subsets
 from fuzzkv.policies.registry import resolve
-from fuzzkv.solver.asking import Asked, Space
+from fuzzkv.solver.asking import SolverQuestion, Space
 from fuzzkv.solver.unrolling import Unrolling
 from tests.field import design_s5, sglang_27631, vllm_44250, vllm_45357, vllm_53505
 from tests.field.reports import REPORTS
@@ -143,6 +143,6 @@ def test_a_class_of_the_corpus_is_found_in_as_many_events(ident: str) -> None:
         arms=tuple(subsets((1 << len(recipe.policies)) - 1)),
     )
     length = len(recipe.schedule.events)
-    found = Asked(space, length, target=target, seconds=120).answer()
+    found = SolverQuestion(space, length, target=target, seconds=120).answer()
     assert isinstance(found, tuple) and judge_of(recipe, target)(found) == found
-    assert Asked(space, length - 1, target=target, seconds=120).answer() is False
+    assert SolverQuestion(space, length - 1, target=target, seconds=120).answer() is False

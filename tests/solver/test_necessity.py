@@ -20,8 +20,8 @@ from fuzzkv.machine.columns import columns_of
 from fuzzkv.machine.readers import python_apply
 from fuzzkv.machine.start import first_state
 from fuzzkv.policies.registry import builtin
-from fuzzkv.solver.necessity import Kind, Pair, must_be_refused, shortened, smallest, verified
-from fuzzkv.solver.pairs import Bound, Search
+from fuzzkv.solver.necessity import Pair, SlotKind, must_be_refused, shortened, smallest, verified
+from fuzzkv.solver.pairs import Bound, PairSearch
 from fuzzkv.solver.pieces import CONFIGURED, NAMES, PIECES, PRIVATE, UNSEEN, Eyes
 from fuzzkv.solver.strangers import altered, blindfolds, strangers
 from fuzzkv.solver.survey import Surveyor, broke
@@ -62,7 +62,7 @@ def policy(name: str, rule: Rule, *actions: str) -> Policy:
 LOSSY = policy("lossy", degrade, "quantise")
 SETTING = Setting(Config(), (LOSSY, policy("quoting", quote_in_turn)))
 SHOWN = Setting(Config(), (LOSSY, policy("storing", quote_and_store, "begin_store")))
-KIND = Kind("I1", 0, "quantise")
+KIND = SlotKind("I1", 0, "quantise")
 BROKEN = ((ARRIVE, 0, 1), (ACT, 1, 0), (TICK, 8, 0), (ACT, 0, 0))
 HARMLESS = ((ARRIVE, 0, 1), (TICK, 8, 0), (ACT, 0, 0))
 SMALL = Bound(schedules=40, exact=4, around=20, strange=2)
@@ -74,7 +74,7 @@ def pair(refused: tuple[tuple[int, int, int], ...], allowed: tuple[tuple[int, in
 
 @pytest.mark.slow
 def test_what_another_says_is_needed_where_nothing_else_shows_it() -> None:
-    outcome = Search(SETTING, KIND, BROKEN, SMALL).run()
+    outcome = PairSearch(SETTING, KIND, BROKEN, SMALL).run()
     assert smallest(outcome.pairs) == [frozenset({"authority"})]
     found = shortened(SETTING, outcome.pairs[frozenset({"authority"})])
     assert verified(SETTING, found) == {"authority"}
@@ -84,7 +84,7 @@ def test_what_another_says_is_needed_where_nothing_else_shows_it() -> None:
 @pytest.mark.slow
 def test_what_is_seen_anyway_needs_no_telling() -> None:
     end = ((ARRIVE, 0, 1), (TICK, 8, 0), (ACT, 1, 0), (ACT, 0, 0))
-    outcome = Search(SHOWN, KIND, end, SMALL).run()
+    outcome = PairSearch(SHOWN, KIND, end, SMALL).run()
     assert outcome.refused and not outcome.pairs and not outcome.strange
     (fact,) = outcome.facts
     assert (fact.piece, fact.text.split(":")[0]) == ("", "copies of the page in flight")
@@ -123,7 +123,7 @@ def test_what_is_no_pair_is_rejected(
 def test_what_another_act_breaks_is_not_laid_to_this_one() -> None:
     """Quoted anew after the page was rewritten: the claim is false, but that is another's act, and could be refused."""
     later = (*HARMLESS, (ACT, 1, 0))
-    kind = Kind("I12", 1, "promise")
+    kind = SlotKind("I12", 1, "promise")
     assert kind.among(broke(Run(SETTING).go(later, 3).state))
     assert not must_be_refused(SETTING, kind, Trace(HARMLESS, 0, 0), later)
     assert must_be_refused(SETTING, kind, Trace(later, 1, 0), later)
@@ -133,7 +133,7 @@ def test_what_goes_on_in_the_same_event_may_not_matter() -> None:
     """The act alone has to break it, whether or not its policy does more in that event."""
     twice = policy("twice", degrade_twice, "quantise")
     setting = Setting(Config(), (twice, SETTING.policies[1]))
-    kind = Kind("I1", 0, "quantise")
+    kind = SlotKind("I1", 0, "quantise")
     events = (BROKEN[0], (ARRIVE, 1, 1), *BROKEN[1:])
     assert kind.among(broke(Run(setting).go(events, 3).state))
     # The first call is on the page of the other session, which nobody quotes.
@@ -249,5 +249,5 @@ def test_silent_schedules_leave_a_policys_own_acts_alone() -> None:
 
 
 def test_the_search_is_the_same_each_time() -> None:
-    one, other = (Search(SETTING, KIND, BROKEN, replace(SMALL, seed=3)).run() for _ in range(2))
+    one, other = (PairSearch(SETTING, KIND, BROKEN, replace(SMALL, seed=3)).run() for _ in range(2))
     assert one.pairs == other.pairs and one.looked == other.looked and one.facts == other.facts

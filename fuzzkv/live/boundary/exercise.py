@@ -126,7 +126,7 @@ def _leave_out(calls: tuple[Call, ...], breaks: Callable[[Sequence[Call]], bool]
     return calls
 
 
-class _Shown(Exception):
+class _RuleBreaks(Exception):
     """A drawn sequence breaks the rule."""
 
 
@@ -164,8 +164,8 @@ def _shrink(world: World, kinds: int, calls: tuple[Call, ...], rule: str, number
         if breaks(drawn):
             if (len(drawn), drawn) < (len(best[0]), list(best[0])):
                 best[0] = tuple(drawn)
-            raise _Shown
+            raise _RuleBreaks
 
-    with suppress(_Shown):
+    with suppress(_RuleBreaks):
         test()
     return best[0]

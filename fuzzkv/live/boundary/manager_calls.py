@@ -47,7 +47,7 @@ class Mover(Protocol):
 
 
 @dataclass
-class Job:
+class ManagerJob:
     """A transfer under way."""
 
     number: int
@@ -63,7 +63,7 @@ class Request:
     context: Any
     keys: list[bytes]
     offered: int = 0
-    jobs: list[Job] = field(default_factory=list)
+    jobs: list[ManagerJob] = field(default_factory=list)
 
 
 Answer = tuple[str, Any]
@@ -77,7 +77,7 @@ class ManagerUser:
     ) -> None:
         self.manager, self.parts, self.tell, self.mover = manager, parts, tell, mover
         self.slots: list[Request | None] = [None] * SLOTS
-        self.jobs: list[Job] = []
+        self.jobs: list[ManagerJob] = []
         self.new: list[str] = []
         self.count = self.requests = 0
 
@@ -195,8 +195,8 @@ class ManagerUser:
                 self.mover.load(job.number, hits, spec)
         return answers
 
-    def _begin(self, store: bool, keys: list[bytes], request: Request) -> Job:
-        job = Job(self.count, store, keys, request)
+    def _begin(self, store: bool, keys: list[bytes], request: Request) -> ManagerJob:
+        job = ManagerJob(self.count, store, keys, request)
         self.count += 1
         self.jobs.append(job)
         request.jobs.append(job)

@@ -28,7 +28,7 @@ class Cut(Exception):
 
 
 @dataclass
-class Job:
+class ModelTransfer:
     """A transfer: the pages of the model that it moves, and the engine's blocks and keys."""
 
     store: bool
@@ -77,7 +77,7 @@ class Books:
         """Block to frame."""
         self.lingering: dict[int, Lingering] = {}
         """By session."""
-        self.jobs: dict[int, Job] = {}
+        self.jobs: dict[int, ModelTransfer] = {}
         self.offers: list[Offer] = []
         self.keys: dict[int, tuple[int, ...]] = {}
         """Key to the tokens that it stands for."""
@@ -271,4 +271,4 @@ class Books:
         return sum(self.mirror.frames_of(slot).count(frame) for slot in self.lingering)
 
 
-__all__ = ["DEVICE_KEYS", "STORE_KEYS", "Books", "Cut", "Job", "Lingering", "Offer", "Stop"]
+__all__ = ["DEVICE_KEYS", "STORE_KEYS", "Books", "Cut", "Lingering", "ModelTransfer", "Offer", "Stop"]
