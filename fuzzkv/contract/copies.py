@@ -6,7 +6,7 @@ from fuzzkv.contract.facts import slot
 from fuzzkv.contract.vocabulary import *
 
 
-def done(s: State, g: Bool, primitive: Int, k: Int, p: Int, detail: Int) -> None:
+def done(s: State, g: Bool, primitive: PrimitiveId, k: PolicyId, p: PageId, detail: AnyNumber) -> None:
     """Count a primitive that ran and tell it to the history."""
     add_if(s, g, PRIMS, 0, 1)
     add_if(s, and_(g, k >= 0), ACTED, slot(k) * NPRIM + primitive, 1)
@@ -16,7 +16,9 @@ def done(s: State, g: Bool, primitive: Int, k: Int, p: Int, detail: Int) -> None
     note(s, g, primitive, k, p, detail)
 
 
-def fly(s: State, g: Bool, k: Int, p: Int, kind: Int, j: Int, src: Int, dst: Int, end: Int) -> None:
+def fly(
+    s: State, g: Bool, k: PolicyId, p: PageId, kind: Int, j: CopyId, src: AnyNumber, dst: AnyNumber, end: Int
+) -> None:
     """Something of the page is in flight until a time."""
     guard(g)
     put_if(s, g, J_KIND, j, kind)
@@ -32,7 +34,9 @@ def fly(s: State, g: Bool, k: Int, p: Int, kind: Int, j: Int, src: Int, dst: Int
     add_if(s, and_(g, k >= 0), FLYING, slot(k), 1)
 
 
-def launch(s: State, g: Bool, k: Int, p: Int, kind: Int, j: Int, src: Int, dst: Int) -> None:
+def launch(
+    s: State, g: Bool, k: PolicyId, p: PageId, kind: Int, j: CopyId, src: AnyNumber, dst: AnyNumber
+) -> None:
     """Put a copy on the link: first come first served, one page takes ``PAGE_COST`` ticks."""
     guard(g)
     now = get(s, NOW, 0)
@@ -46,7 +50,7 @@ def launch(s: State, g: Bool, k: Int, p: Int, kind: Int, j: Int, src: Int, dst: 
     fly(s, g, k, p, kind, j, src, dst, end)
 
 
-def retire(s: State, g: Bool, j: Int) -> None:
+def retire(s: State, g: Bool, j: CopyId) -> None:
     """A copy is no longer in flight."""
     guard(g)
     k = get(s, J_BY, j)

@@ -47,7 +47,7 @@ from fuzzkv.contract.transfers import deliver
 from fuzzkv.contract.vocabulary import *
 
 
-def begin_store(s: State, g: Bool, k: Int, p: Int) -> Bool:
+def begin_store(s: State, g: Bool, k: PolicyId, p: PageId) -> Bool:
     """A copy of the page to the host begins; the host frame is taken now and filled when the copy ends."""
     guard(g)
     d = get(s, DEV, p)
@@ -70,7 +70,7 @@ def begin_store(s: State, g: Bool, k: Int, p: Int) -> Bool:
     return ok
 
 
-def begin_load(s: State, g: Bool, k: Int, p: Int) -> Bool:
+def begin_load(s: State, g: Bool, k: PolicyId, p: PageId) -> Bool:
     """A copy of the page from the host begins: into a free device frame, or over the page's own lossy
     bytes.
     """
@@ -93,7 +93,7 @@ def begin_load(s: State, g: Bool, k: Int, p: Int) -> Bool:
     return ok
 
 
-def complete(s: State, g: Bool, j: Int) -> None:
+def complete(s: State, g: Bool, j: CopyId) -> None:
     """A copy ends: the bytes are those that the source frame holds at this moment; a failed one delivers
     nothing.
     """
@@ -154,7 +154,7 @@ def settle(s: State) -> None:
         complete(s, and_(n < due, first >= 0), slot(first))
 
 
-def drop_device(s: State, g: Bool, k: Int, p: Int) -> Bool:
+def drop_device(s: State, g: Bool, k: PolicyId, p: PageId) -> Bool:
     """The device copy is given up and its frame goes back to the pool at once."""
     guard(g)
     d = get(s, DEV, p)
@@ -171,7 +171,7 @@ def drop_device(s: State, g: Bool, k: Int, p: Int) -> Bool:
     return ok
 
 
-def drop_host(s: State, g: Bool, k: Int, p: Int, final: Int) -> Bool:
+def drop_host(s: State, g: Bool, k: PolicyId, p: PageId, final: Int) -> Bool:
     """The host copy is destroyed.
 
     With ``final`` above 0 the policy declares that it gives exact bytes up for good; what that costs the
@@ -201,7 +201,7 @@ def drop_host(s: State, g: Bool, k: Int, p: Int, final: Int) -> Bool:
     return ok
 
 
-def charge(s: State, g: Bool, k: Int, p: Int, loss: Int) -> None:
+def charge(s: State, g: Bool, k: PolicyId, p: PageId, loss: Int) -> None:
     """An irreversible loss enters the ledger of the page's request."""
     guard(g)
     r = request_of(p)
@@ -214,7 +214,7 @@ def charge(s: State, g: Bool, k: Int, p: Int, loss: Int) -> None:
     check_budget_of_quality(s, g, k, p)
 
 
-def quantise(s: State, g: Bool, k: Int, p: Int, precision: Int) -> Bool:
+def quantise(s: State, g: Bool, k: PolicyId, p: PageId, precision: Int) -> Bool:
     """The device copy is rewritten in place at a lower precision."""
     guard(g)
     d = get(s, DEV, p)
@@ -230,7 +230,7 @@ def quantise(s: State, g: Bool, k: Int, p: Int, precision: Int) -> Bool:
     return ok
 
 
-def promise(s: State, g: Bool, k: Int, p: Int) -> Bool:
+def promise(s: State, g: Bool, k: PolicyId, p: PageId) -> Bool:
     """The policy quotes the page as exactly recoverable, until it withdraws."""
     guard(g)
     fresh = and_(g, get(s, OWNED, p) == 1, get(s, QUOTE, k * NP + p) == 0)
@@ -241,7 +241,7 @@ def promise(s: State, g: Bool, k: Int, p: Int) -> Bool:
     return ok
 
 
-def withdraw(s: State, g: Bool, k: Int, p: Int) -> Bool:
+def withdraw(s: State, g: Bool, k: PolicyId, p: PageId) -> Bool:
     """The policy takes its quote back."""
     guard(g)
     ok = and_(g, get(s, QUOTE, k * NP + p) == 1)
@@ -250,7 +250,7 @@ def withdraw(s: State, g: Bool, k: Int, p: Int) -> Bool:
     return ok
 
 
-def condemn(s: State, g: Bool, k: Int, p: Int) -> Bool:
+def condemn(s: State, g: Bool, k: PolicyId, p: PageId) -> Bool:
     """The policy certifies, on its evidence, that the page won't be needed and may be deleted later."""
     guard(g)
     wanted = and_(g, get(s, OWNED, p) == 1, get(s, EVICTED, p) == 0)
@@ -261,7 +261,7 @@ def condemn(s: State, g: Bool, k: Int, p: Int) -> Bool:
     return ok
 
 
-def lose(s: State, g: Bool, k: Int, p: Int) -> Bool:
+def lose(s: State, g: Bool, k: PolicyId, p: PageId) -> Bool:
     """The policy declares the page evicted: no reader expects it any more.  Only a loss that was charged
     can be declared.
     """

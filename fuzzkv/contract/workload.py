@@ -36,7 +36,7 @@ DEGENERATE = 100
 """Lost answers, in permille, from which on a queued session's output runs on."""
 
 
-def arrive(s: State, g: Bool, r: Int, n: Int) -> None:
+def arrive(s: State, g: Bool, r: SessionId, n: Int) -> None:
     """A session of ``n`` pages opens and its context is computed, if it isn't open and enough device frames
     are free, those left out that the output of another may run on into.
     """
@@ -49,7 +49,7 @@ def arrive(s: State, g: Bool, r: Int, n: Int) -> None:
     done(s, ok, P_ARRIVE, NOBODY, r * PAGES, n)
 
 
-def finish(s: State, g: Bool, r: Int) -> None:
+def finish(s: State, g: Bool, r: SessionId) -> None:
     """A session ends.
 
     The output of a queued session that has lost answers degenerates and runs on instead, by a page a time
@@ -67,7 +67,7 @@ def finish(s: State, g: Bool, r: Int) -> None:
     done(s, ends, P_FINISH, NOBODY, r * PAGES, 0)
 
 
-def serve(s: State, g: Bool, p: Int) -> Bool:
+def serve(s: State, g: Bool, p: PageId) -> Bool:
     """Bring the focus to its reader, who waits; returns whether it was read in place on the host."""
     guard(g)
     here = present(s, p)
@@ -105,7 +105,7 @@ def serve(s: State, g: Bool, p: Int) -> Bool:
     return in_place
 
 
-def read(s: State, g: Bool, p: Int) -> None:
+def read(s: State, g: Bool, p: PageId) -> None:
     """A step goes over a page: it ages, and if it is on the device its bytes are read and attention is seen
     on it.
     """
@@ -118,7 +118,7 @@ def read(s: State, g: Bool, p: Int) -> None:
     done(s, here, P_READ, NOBODY, p, 0)
 
 
-def step(s: State, g: Bool, r: Int, i: Int) -> None:
+def step(s: State, g: Bool, r: SessionId, i: Int) -> None:
     """One step of a session that asks about its page ``i``."""
     ready = and_(g, get(s, R_ACTIVE, r) == 1, i < get(s, R_N, r))
     guard(ready)
@@ -161,7 +161,7 @@ def tick(s: State, g: Bool, ticks: Int) -> None:
     done(s, g, P_TICK, NOBODY, 0, ticks)
 
 
-def relevance(s: State, g: Bool, r: Int, i: Int) -> None:
+def relevance(s: State, g: Bool, r: SessionId, i: Int) -> None:
     """The topic of a page is over: steps that read it attend to it no more, until one asks about it again."""
     p = r * PAGES + i
     ok = and_(g, get(s, OWNED, p) == 1)

@@ -18,7 +18,7 @@ SCORE_NUM, SCORE_DEN, MIN_LIFE, GRACE, QUOTA, OWN_LINK = 0, 1, 2, 3, 4, 5
 STAGED, BURIED, DELETED = 1, 2, 3
 
 
-def evict_candidate(s: State, k: Int, p: Int) -> Bool:
+def evict_candidate(s: State, k: PolicyId, p: PageId) -> Bool:
     """Whether the page may be condemned: old enough, outside the protected areas, scored below the
     threshold.
     """
@@ -33,7 +33,7 @@ def evict_candidate(s: State, k: Int, p: Int) -> Bool:
     return and_(or_(present(s, p), hosted(s, p)), free, not_(first), not_(newest), old, low)
 
 
-def evict_room(s: State, k: Int, r: Int) -> Bool:
+def evict_room(s: State, k: PolicyId, r: SessionId) -> Bool:
     """Whether one more page of the session fits the policy's own quality quota, those already condemned
     included.
     """
@@ -45,7 +45,7 @@ def evict_room(s: State, k: Int, r: Int) -> Bool:
     return get(s, SPENT, k * NR + r) + (pending + 1) * share <= get(s, PARAM, k * NPARAM + QUOTA)
 
 
-def evict_rule(s: State, k: Int) -> None:
+def evict_rule(s: State, k: PolicyId) -> None:
     """One act: call back what was read again, delete what has lain its time, bury what is staged, condemn one
     page.
     """

@@ -26,14 +26,14 @@ from fuzzkv.contract.vocabulary import *
 NEAR, LEAD, OWN_LINK, USE_ARC = 0, 1, 2, 3
 
 
-def offload_expected(s: State, p: Int, within: Int) -> Bool:
+def offload_expected(s: State, p: PageId, within: Int) -> Bool:
     """Whether the page's next access, by its last gap, falls within so many ticks from now."""
     due = get(s, LAST, p) + get(s, GAP, p)
     now = get(s, NOW, 0)
     return and_(get(s, GAP, p) > 0, due <= now + within, now <= due + within)
 
 
-def offload_cold(s: State, k: Int, p: Int) -> Bool:
+def offload_cold(s: State, k: PolicyId, p: PageId) -> Bool:
     """Whether the page is outside near reuse, and not the session's newest page."""
     near = get(s, PARAM, k * NPARAM + NEAR)
     r = request_of(p)
@@ -42,7 +42,7 @@ def offload_cold(s: State, k: Int, p: Int) -> Bool:
     return and_(far, not_(newest), not_(offload_expected(s, p, near)))
 
 
-def offload_victim(s: State, k: Int, p: Int) -> Int:
+def offload_victim(s: State, k: PolicyId, p: PageId) -> Int:
     """Order of host replacement, lower goes first: LRU, or ARC's recency list while it is over its target."""
     t1 = 0
     for q in each(NP):
@@ -54,7 +54,7 @@ def offload_victim(s: State, k: Int, p: Int) -> Int:
     return get(s, LAST, p) + ite(last_list, 100000, 0)
 
 
-def offload_rule(s: State, k: Int) -> None:
+def offload_rule(s: State, k: PolicyId) -> None:
     """One act: settle quotes, place one page on the host, store one, prefetch one."""
     now = get(s, NOW, 0)
     budget = own_in_flight(s, k) < get(s, PARAM, k * NPARAM + OWN_LINK)

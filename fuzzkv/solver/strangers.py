@@ -104,7 +104,7 @@ def _blinded(policy: Policy, blind: Mapping[int, int]) -> Policy:
     """The policy with a rule that reads given numbers in the place of some columns; its primitives read the truth."""
 
     def seen(s: Any, column: int, i: int) -> int:
-        return blind[column] if column in blind else int(get(s, column, i))
+        return blind[column] if column in blind else int(s[column + i])
 
     def text(function: FunctionType) -> FunctionType:
         space = dict(function.__globals__)
