@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from fuzzkv.contract.layout import GOALS
 from fuzzkv.entrants import Entrants
 from fuzzkv.errors import EXIT_CLEAN, EXIT_CONFLICT, EXIT_ENVIRONMENT, EXIT_INTERRUPTED
 from fuzzkv.events import Outcome
 from fuzzkv.options import HuntOptions
 from fuzzkv.searching import Search
 
-INTERACTIONS = (2, 3, 4, 5, 6, 8)
+INTERACTIONS = (
+    "quantised_quoted",
+    "condemned_away",
+    "dropped_quoted",
+    "copies_of_two",
+    "losses_of_two",
+    "page_of_two",
+)
 """Goals of which a hunt of several policies must reach one: two policies touched each other."""
 
 
@@ -26,8 +34,7 @@ class HuntOutcome:
 
 def interacted(goals: Mapping[str, int]) -> bool:
     """Whether the policies of a search touched each other."""
-    reached = list(goals.values())
-    return any(reached[goal] for goal in INTERACTIONS)
+    return any(goals[name] for name in INTERACTIONS)
 
 
 def judge(entrants: Entrants, search: Search | None, *, conflict: bool, interrupted: bool) -> HuntOutcome:
@@ -63,7 +70,7 @@ def remarks(search: Search | None) -> str:
             f"the {without:.2f} that the same policies free without it."
         )
     goals = search.tally.goals
-    missed = [goal for goal, times in goals.items() if not times]
+    missed = [GOALS[name] for name, times in goals.items() if not times]
     rest = f"; never: {', '.join(missed)}" if missed else ""
     return f"Interactions that were to be reached: {len(goals) - len(missed)} of {len(goals)}{rest}."
 

@@ -43,7 +43,7 @@ HELD = {
     "Any": ("J_SRC", "J_DST"),
 }
 """Columns that hold the number of a thing; the others hold counts, times, tags and codes."""
-CODES = {r"P_\w+": "PrimitiveId", r"C_\w+": "ClauseId", r"I\d+": "InvariantId"}
+CODES = {r"P_\w+": "PrimitiveId", r"C_\w+": "ClauseId", r"GOAL_\w+": "GoalId", r"I\d+": "InvariantId"}
 """Forms of the names of codes, and what they are codes of."""
 
 HEAD = '''# Written by scripts/vocabulary_stub.py from fuzzkv/contract/layout.py.

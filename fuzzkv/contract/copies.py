@@ -11,7 +11,13 @@ def done(s: State, g: Bool, primitive: PrimitiveId, k: PolicyId, p: PageId, deta
     add_if(s, g, PRIMS, 0, 1)
     add_if(s, and_(g, k >= 0), ACTED, slot(k) * NPRIM + primitive, 1)
     on = and_(g, k >= 0, p >= 0)
-    add_if(s, and_(on, get(s, TOUCHED, slot(p)) != k + 1, get(s, TOUCHED, slot(p)) > 0), GOAL, 8, 1)
+    add_if(
+        s,
+        and_(on, get(s, TOUCHED, slot(p)) != k + 1, get(s, TOUCHED, slot(p)) > 0),
+        GOAL,
+        GOAL_PAGE_OF_TWO,
+        1,
+    )
     put_if(s, on, TOUCHED, slot(p), k + 1)
     note(s, g, primitive, k, p, detail)
 
@@ -45,7 +51,7 @@ def launch(
     other = 0
     for i in each(NJ):
         other = ite(and_(get(s, J_KIND, i) != 0, get(s, J_BY, i) != k, get(s, J_BY, i) >= 0), 1, other)
-    add_if(s, and_(g, other == 1), GOAL, 5, 1)
+    add_if(s, and_(g, other == 1), GOAL, GOAL_COPIES_OF_TWO, 1)
     put_if(s, g, LINK_FREE, 0, end)
     fly(s, g, k, p, kind, j, src, dst, end)
 

@@ -82,7 +82,7 @@ def serve(s: State, g: Bool, p: PageId) -> Bool:
     away = and_(g, not_(present(s, p)), hosted(s, p), not_(page_in_flight(s, p)))
     now = get(s, NOW, 0)
     queue = get(s, LINK_FREE, 0)
-    add_if(s, and_(away, queue > now), GOAL, 1, 1)
+    add_if(s, and_(away, queue > now), GOAL, GOAL_LINK_BUSY, 1)
     wait = ite(queue > now, queue - now, 0) + get(s, PAGE_COST, 0)
     pass_time(s, away, wait)
     put_if(s, away, LINK_FREE, 0, now + wait)
@@ -100,7 +100,7 @@ def serve(s: State, g: Bool, p: PageId) -> Bool:
     add_if(s, in_place, REMOTE, 0, 1)
     check_read(s, in_place, p, get(s, H_TAG, source))
     done(s, in_place, P_REMOTE_READ, NOBODY, p, wait)
-    add_if(s, away, GOAL, 0, 1)
+    add_if(s, away, GOAL, GOAL_HOST_OFFER, 1)
     check_conservation(s, landed, p)
     return in_place
 
