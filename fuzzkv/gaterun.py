@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fuzzkv.acceptance import load_acceptance, stands
-from fuzzkv.contract.schedule import Config
-from fuzzkv.corpus import load_corpus
+from fuzzkv.cases.corpus import load_corpus
 from fuzzkv.events import GateFinished, GateStarted, Listener
-from fuzzkv.gate import Gate
-from fuzzkv.gatereport import as_report
-from fuzzkv.sides import GateOptions, choose
+from fuzzkv.gate.gate_report import as_report
+from fuzzkv.gate.lineup import GateOptions, choose
+from fuzzkv.gate.run import Gate
+from fuzzkv.search.acceptance import load_acceptance, stands
+from fuzzkv.semantics.schedule import Config
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Writes fuzzkv/contract/vocabulary.pyi, so that type checkers know the names that the vocabulary takes from the layout.
+"""Writes fuzzkv/semantics/vocabulary.pyi, so that type checkers know the names that the vocabulary takes from the layout.
 
 At run time every number of the semantics is a plain integer.  The stub gives the numbers of pages, sessions, policies, frames
 and so on a type each, so that ``mypy --strict`` refuses arguments in the wrong order and a column that is read with the
@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-STUB = ROOT / "fuzzkv/contract/vocabulary.pyi"
+STUB = ROOT / "fuzzkv/semantics/vocabulary.pyi"
 
 COUNTED = {
     "NR": "SessionId",
@@ -46,7 +46,7 @@ HELD = {
 CODES = {r"P_\w+": "PrimitiveId", r"C_\w+": "ClauseId", r"GOAL_\w+": "GoalId", r"I\d+": "InvariantId"}
 """Forms of the names of codes, and what they are codes of."""
 
-HEAD = '''# Written by scripts/vocabulary_stub.py from fuzzkv/contract/layout.py.
+HEAD = '''# Written by scripts/vocabulary_stub.py from fuzzkv/semantics/layout.py.
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, overload
@@ -155,8 +155,8 @@ def columns_of(source: str) -> dict[str, str]:
 def stub() -> str:
     """The text of the stub."""
     sys.path.insert(0, str(ROOT))
-    from fuzzkv.contract import layout
-    from fuzzkv.contract.vocabulary import __all__ as names
+    from fuzzkv.semantics import layout
+    from fuzzkv.semantics.vocabulary import __all__ as names
 
     kinds = sorted(set(COUNTED.values()))
     classes = [f"class _{kind}(_Number): ..." for kind in kinds]

@@ -43,19 +43,23 @@ def test_the_tree_is_clean() -> None:
     ("file", "text", "words"),
     [
         ("contract/a.py", "import numpy", "only the standard library, not numpy"),
-        ("contract/a.py", "from fuzzkv.machine import b", "contract may not import fuzzkv.machine"),
-        ("contract/a.py", "from ..machine import b", "contract may not import fuzzkv.machine"),
+        ("contract/a.py", "from fuzzkv.simulator import b", "contract may not import fuzzkv.simulator"),
+        ("contract/a.py", "from ..machine import b", "contract may not import fuzzkv.simulator"),
         (
             "contract/a.py",
-            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from fuzzkv.machine import b",
-            "contract may not import fuzzkv.machine",
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from fuzzkv.simulator import b",
+            "contract may not import fuzzkv.simulator",
         ),
-        ("policies/a.py", "import fuzzkv.machine.b", "policies may not import fuzzkv.machine.b"),
-        ("oracles/a.py", "def f():\n    from fuzzkv import hunt", "oracles may not import fuzzkv.hunt"),
-        ("replay/a.py", "from fuzzkv.hunt import x", "replay may not import fuzzkv.hunt"),
+        ("policies/a.py", "import fuzzkv.simulator.b", "policies may not import fuzzkv.simulator.b"),
+        (
+            "oracles/a.py",
+            "def f():\n    from fuzzkv import hunt",
+            "oracles may not import fuzzkv.search.hunt",
+        ),
+        ("replay/a.py", "from fuzzkv.search.hunt import x", "replay may not import fuzzkv.search.hunt"),
         ("hunt.py", "from fuzzkv.report.console import x", "hunt may not import fuzzkv.report"),
-        ("report/a.py", "from fuzzkv.hunt import x", "report may not import fuzzkv.hunt"),
-        ("corpus.py", "from fuzzkv.hunt import x", "corpus may not import fuzzkv.hunt"),
+        ("report/a.py", "from fuzzkv.search.hunt import x", "report may not import fuzzkv.search.hunt"),
+        ("corpus.py", "from fuzzkv.search.hunt import x", "corpus may not import fuzzkv.search.hunt"),
         ("machine/a.py", "import z3", "z3 may be imported only in solver, machine.terms"),
         ("oracles/a.py", "import torch.nn", "torch may be imported only in replay"),
         ("hunt.py", "from numba import njit", "numba may be imported only in machine"),
@@ -73,13 +77,13 @@ def test_a_planted_edge_is_found(tmp_path: Path, file: str, text: str, words: st
     ("file", "text"),
     [
         ("machine/terms.py", "import z3"),
-        ("machine/a.py", "from fuzzkv.contract import x\nimport numba"),
+        ("machine/a.py", "from fuzzkv.semantics import x\nimport numba"),
         (
             "contract/a.py",
             "from __future__ import annotations\nimport dataclasses\nfrom fuzzkv.errors import x",
         ),
-        ("cli.py", "from fuzzkv.report.console import x\nfrom fuzzkv.hunt import y"),
-        ("hunt.py", "from fuzzkv.corpus import x\nfrom fuzzkv.replay import y"),
+        ("cli.py", "from fuzzkv.report.console import x\nfrom fuzzkv.search.hunt import y"),
+        ("hunt.py", "from fuzzkv.cases.corpus import x\nfrom fuzzkv.targets.vllm.replay import y"),
     ],
 )
 def test_what_is_allowed_passes(tmp_path: Path, file: str, text: str) -> None:
@@ -95,23 +99,23 @@ def test_what_is_allowed_passes(tmp_path: Path, file: str, text: str) -> None:
 
 def test_a_cycle_is_found(tmp_path: Path) -> None:
     files = {
-        "machine/a.py": "from fuzzkv.machine import b",
-        "machine/b.py": "def f():\n    import fuzzkv.machine.a",
+        "machine/a.py": "from fuzzkv.simulator import b",
+        "machine/b.py": "def f():\n    import fuzzkv.simulator.a",
     }
     assert plant(tmp_path, {"machine/__init__.py": "", **files}) == [
-        "import cycle: fuzzkv.machine.a -> fuzzkv.machine.b -> fuzzkv.machine.a"
+        "import cycle: fuzzkv.simulator.a -> fuzzkv.simulator.b -> fuzzkv.simulator.a"
     ]
 
 
 def test_a_cycle_through_imports_for_types_only_is_found(tmp_path: Path) -> None:
     files = {
-        "machine/a.py": "from fuzzkv.machine.b import B",
-        "machine/b.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from fuzzkv.machine.c import C",
-        "machine/c.py": "import fuzzkv.machine.d",
-        "machine/d.py": "from fuzzkv.machine.b import B",
+        "machine/a.py": "from fuzzkv.simulator.b import B",
+        "machine/b.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from fuzzkv.simulator.c import C",
+        "machine/c.py": "import fuzzkv.simulator.d",
+        "machine/d.py": "from fuzzkv.simulator.b import B",
     }
     assert plant(tmp_path, {"machine/__init__.py": "", **files}) == [
-        "import cycle: fuzzkv.machine.b -> fuzzkv.machine.c -> fuzzkv.machine.d -> fuzzkv.machine.b"
+        "import cycle: fuzzkv.simulator.b -> fuzzkv.simulator.c -> fuzzkv.simulator.d -> fuzzkv.simulator.b"
     ]
 
 
@@ -127,11 +131,11 @@ def test_a_class_name_that_is_used_twice_is_found(tmp_path: Path) -> None:
     files = {
         "hunt.py": "class Page: ...\n\nclass Frame: ...",
         "machine/a.py": "def f():\n    class Page: ...",
-        "machine/b.py": "import fuzzkv.hunt\n\nPage = fuzzkv.hunt.Page",
+        "machine/b.py": "import fuzzkv.search.hunt\n\nPage = fuzzkv.search.hunt.Page",
     }
     assert plant(tmp_path, {"machine/__init__.py": "", "report.py": "class Page: ...", **files}) == [
-        "fuzzkv/hunt.py:1: the class name Page is also used at fuzzkv/machine/a.py:2, fuzzkv/report.py:1",
-        "fuzzkv/machine/b.py:1: machine may not import fuzzkv.hunt",
+        "fuzzkv/search/hunt.py:1: the class name Page is also used at fuzzkv/simulator/a.py:2, fuzzkv/report.py:1",
+        "fuzzkv/simulator/b.py:1: machine may not import fuzzkv.search.hunt",
     ]
 
 
