@@ -17,7 +17,7 @@ from fuzzkv.errors import UsageError
 from fuzzkv.explain.explanation import explain
 from fuzzkv.gate.lineup import GateOptions, choose
 from fuzzkv.gate.run import one_line
-from fuzzkv.gaterun import GateResult, gate
+from fuzzkv.gate.whole import GateResult, gate
 from fuzzkv.search.confirming import replay_case
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import Config
