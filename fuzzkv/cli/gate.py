@@ -68,7 +68,7 @@ def gate(
     names = invariant_names()
     wanted = [parse_report(text) for text in report]
     from fuzzkv.gate.lineup import GateOptions
-    from fuzzkv.gate.whole import gate as run
+    from fuzzkv.gate.run import gate as run
     from fuzzkv.report.session import ReportSession
 
     usual = Path("corpus")

@@ -15,7 +15,7 @@ from fuzzkv.cases.casebook import Recipe
 from fuzzkv.cases.filing import Filed, order
 from fuzzkv.errors import EXIT_CLEAN, EXIT_CONFLICT, EXIT_ENVIRONMENT, EXIT_INTERRUPTED
 from fuzzkv.explain.clauses import refusals
-from fuzzkv.gate.run import Gate
+from fuzzkv.gate.checks import Gate
 from fuzzkv.search.acceptance import Alone
 from fuzzkv.semantics.contract.invariants import BY_ID
 

@@ -180,9 +180,9 @@ def test_a_gate_gets_its_options_and_writes_its_reports(run: Any, monkeypatch: p
         ev.emit(listeners, ev.GateFinished("conflict", 1, gate_report()))
         return SimpleNamespace(exit_code=1)
 
-    module = ModuleType("fuzzkv.gate.whole")
+    module = ModuleType("fuzzkv.gate.run")
     vars(module).update(gate=gate)
-    monkeypatch.setitem(sys.modules, "fuzzkv.gate.whole", module)
+    monkeypatch.setitem(sys.modules, "fuzzkv.gate.run", module)
     reports = [f"--report={form}=out/{form}" for form in ("junit", "json", "ndjson")]
     done = run("gate", "m:P", "--against", "quant, offload", "--seed", "7", "--max-time", "2m", *reports)
     assert done.code == 1 and "fuzzkv replay gate-report/fkv-0123456789ab.json" in done.out
