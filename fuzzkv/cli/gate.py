@@ -12,6 +12,7 @@ import click
 
 from fuzzkv.cli.shared import invariant_names, no_color_option
 from fuzzkv.errors import UsageError, did_you_mean
+from fuzzkv.policies import DEFAULT
 
 if TYPE_CHECKING:
     from fuzzkv.events import Listener
@@ -24,7 +25,7 @@ FORMATS = ("junit", "json", "ndjson")
 @click.option(
     "--against",
     default=None,
-    help="What it is to run beside; a policy of its own kind makes room for it.  [default: offload,quant,evict]",
+    help=f"What it is to run beside; a policy of its own kind makes room for it.  [default: {','.join(DEFAULT)}]",
 )
 @click.option(
     "--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="Same seed, same cases."

@@ -10,6 +10,7 @@ import click
 
 from fuzzkv.cli.shared import corpus_option, invariant_names, no_color_option
 from fuzzkv.errors import EXIT_INTERRUPTED, FuzzkvError
+from fuzzkv.policies import DEFAULT
 
 STRENGTH = "Plans cover all pairs (2) or triples (3)."
 SOLVER = "Events up to which the solver looks first; each costs twice the time of the one before."
@@ -21,9 +22,7 @@ TARGET = "Where schedules run: the model, or a live engine (policies vllm:NAME, 
 @click.option(
     "--target", type=click.Choice(["model", "vllm"]), default="model", show_default=True, help=TARGET
 )
-@click.option(
-    "--policies", default="offload,quant,evict", show_default=True, help="Names or pkg.module:NAME."
-)
+@click.option("--policies", default=",".join(DEFAULT), show_default=True, help="Names or pkg.module:NAME.")
 @click.option(
     "--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="Same seed, same cases."
 )

@@ -9,6 +9,7 @@ import click
 
 from fuzzkv.cli.shared import console, corpus_option, invariant_names, no_color_option
 from fuzzkv.errors import EXIT_CLEAN, EXIT_CONFLICT, EXIT_ENVIRONMENT
+from fuzzkv.policies import DEFAULT
 
 
 @click.command()
@@ -56,9 +57,7 @@ def _abilities(only: str, again: bool, no_color: bool) -> None:
 
 
 @click.command()
-@click.option(
-    "--policies", default="offload,quant,evict", show_default=True, help="Names or pkg.module:NAME."
-)
+@click.option("--policies", default=",".join(DEFAULT), show_default=True, help="Names or pkg.module:NAME.")
 @click.option(
     "--target",
     type=click.Choice(["model", "vllm"]),

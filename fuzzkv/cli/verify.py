@@ -19,6 +19,7 @@ from fuzzkv.cli.shared import (
     no_color_option,
 )
 from fuzzkv.errors import EXIT_CLEAN, EXIT_ENVIRONMENT, UsageError
+from fuzzkv.policies import DEFAULT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,9 +31,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option(
-    "--policies", default="offload,quant,evict", show_default=True, help="Names or pkg.module:NAME."
-)
+@click.option("--policies", default=",".join(DEFAULT), show_default=True, help="Names or pkg.module:NAME.")
 @click.option(
     "--pages", type=click.IntRange(1, 8), default=6, show_default=True, help="Pages of a session, at most."
 )

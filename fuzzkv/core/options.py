@@ -10,6 +10,8 @@ from typing import Literal
 from fuzzkv.errors import UsageError
 
 ContractMode = Literal["observe", "enforce"]
+CORPUS = Path("corpus")
+"""Where a hunt files cases, unless told otherwise: in the working folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +28,7 @@ class HuntOptions:
     ``report_dir``.
     """
 
-    policies: tuple[str, ...] = ("offload", "quant", "evict")
+    policies: tuple[str, ...]
     seed: int = 0
     max_examples: int | None = None
     max_time: float | None = None
@@ -38,7 +40,7 @@ class HuntOptions:
     confirm: bool = True
     confirm_time: float = 360.0
     device: str = "cpu"
-    corpus: Path = Path("corpus")
+    corpus: Path = CORPUS
     report_dir: Path | None = None
 
 

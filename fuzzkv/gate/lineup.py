@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fuzzkv.errors import UsageError
+from fuzzkv.policies import DEFAULT
 from fuzzkv.policies.registry import resolve
 from fuzzkv.search.acceptance import fault_of
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import Config
 
-DEFAULTS = ("offload", "quant", "evict")
-"""What a candidate is gated against, unless told otherwise."""
 BESIDE = 3
 """Most policies that a candidate is gated against at once."""
 
@@ -63,7 +62,7 @@ def choose(options: GateOptions) -> Sides:
     others that it can't be gated against (FKV007).
     """
     (candidate,) = resolve((options.candidate,))
-    wanted = options.against or tuple(name for name in DEFAULTS if name != candidate.name)
+    wanted = options.against or tuple(name for name in DEFAULT if name != candidate.name)
     against = resolve(wanted)
     if candidate.name in {policy.name for policy in against}:
         raise UsageError(

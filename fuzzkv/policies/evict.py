@@ -105,6 +105,7 @@ EVICT = Policy(
     name="evict",
     version="1",
     parameters={"score_num": 1, "score_den": 1, "min_life": 3, "grace": 2, "quota": 250, "own_link": 2},
+    edges=(("quota", 400), ("quota", 600), ("own_link", 4)),
     rule=evict_rule,
     manifest=Manifest(
         kind="evict",

@@ -111,6 +111,7 @@ OFFLOAD = Policy(
     name="offload",
     version="1",
     parameters={"near": 8, "lead": 8, "own_link": 2, "arc": 1},
+    edges=(("own_link", 4),),
     rule=offload_rule,
     manifest=Manifest(
         kind="offload",

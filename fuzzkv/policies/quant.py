@@ -101,6 +101,7 @@ QUANT = Policy(
     name="quant",
     version="1",
     parameters={"cold": 12, "level": INT4, "own_link": 2, "host_low": 5, "quota": 250},
+    edges=(("quota", 400),),
     rule=quant_rule,
     manifest=Manifest(
         kind="quant",

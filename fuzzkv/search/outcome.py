@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fuzzkv.core.options import HuntOptions
+from fuzzkv.core.options import CORPUS, HuntOptions
 from fuzzkv.errors import EXIT_CLEAN, EXIT_CONFLICT, EXIT_ENVIRONMENT, EXIT_INTERRUPTED
 from fuzzkv.events import Outcome
 from fuzzkv.search.admission import Entrants
@@ -78,5 +78,5 @@ def remarks(search: Search | None) -> str:
 def flags_of(options: HuntOptions) -> str:
     """What the printed commands need besides a case's id."""
     paths = ",".join(name for name in options.policies if ":" in name)
-    elsewhere = f" --corpus {options.corpus}" if options.corpus != HuntOptions().corpus else ""
+    elsewhere = f" --corpus {options.corpus}" if options.corpus != CORPUS else ""
     return elsewhere + (f" --policies {paths}" if paths else "")

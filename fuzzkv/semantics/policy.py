@@ -18,7 +18,8 @@ class Policy:
     """A policy as data and one rule.
 
     ``parameters`` are integers in the order in which the rule reads them (``PARAM`` column, at most
-    ``NPARAM``).  ``rule`` is written in the vocabulary: all readers have it.  ``free`` marks a rule in
+    ``NPARAM``); ``edges`` names more aggressive values of some of them, which an acceptance tries as well.
+    ``rule`` is written in the vocabulary: all readers have it.  ``free`` marks a rule in
     ordinary Python instead: it has the same arguments and uses the same primitives, but the solver can't read
     it and it is slower.  ``workload`` names events beyond the usual eight that the policy lives on
     (``schedule.EXTRA``): they are drawn for a set only if one of its policies asks for them.
@@ -28,6 +29,7 @@ class Policy:
     version: str
     manifest: Manifest
     parameters: Mapping[str, int] = field(default_factory=dict)
+    edges: tuple[tuple[str, int], ...] = ()
     rule: Rule
     free: bool = False
     workload: tuple[str, ...] = ()

@@ -275,7 +275,7 @@ class Custom:
     """A policy in ordinary Python: a subclass says what it is and writes ``act``.
 
     ``kind``, ``actions`` (see ``does``), ``evidence``, ``source`` and ``fidelity`` make its manifest;
-    ``parameters``, ``workload`` and ``version`` are those of ``Policy``; ``name`` is the class's own name if
+    ``parameters``, ``edges``, ``workload`` and ``version`` are those of ``Policy``; ``name`` is the class's own name if
     it is empty.  It keeps nothing in itself: setting an attribute
     in ``act`` raises ``AttributeError``.
     """
@@ -294,6 +294,7 @@ class Custom:
     fidelity: ClassVar[str] = "[R]"
     version: ClassVar[str] = "1"
     parameters: ClassVar[Mapping[str, int]] = {}
+    edges: ClassVar[tuple[tuple[str, int], ...]] = ()
     workload: ClassVar[tuple[str, ...]] = ()
 
     def act(self, cache: Cache) -> None:
@@ -318,6 +319,7 @@ class Custom:
             name=cls.name or cls.__name__,
             version=cls.version,
             parameters=parameters,
+            edges=cls.edges,
             rule=rule,
             free=True,
             workload=cls.workload,
