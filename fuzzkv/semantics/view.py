@@ -313,8 +313,6 @@ class Custom:
         def rule(s: Any, k: int) -> None:
             acting.act(Cache(s, k, parameters))
 
-        # Its source, and so its digest, is the class's.
-        rule.__wrapped__ = cls  # type: ignore[attr-defined]
         return Policy(
             name=cls.name or cls.__name__,
             version=cls.version,
@@ -322,6 +320,7 @@ class Custom:
             edges=cls.edges,
             rule=rule,
             free=True,
+            owner=cls,
             workload=cls.workload,
             manifest=Manifest(
                 kind=cls.kind,

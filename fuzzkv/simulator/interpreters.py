@@ -85,13 +85,10 @@ def plain_apply(policies: Sequence[Policy]) -> Callable[..., None]:
 
 
 def begin(policies: Sequence[Policy], mask: int) -> None:
-    """What comes before every run of an arm: a free rule that keeps state of its own in Python starts afresh.
-
-    Such a rule has an attribute ``fresh``, a function without arguments.
-    """
+    """What comes before every run of an arm: a free rule that keeps state of its own in Python starts afresh."""
     for k, policy in enumerate(policies):
-        if policy.free and mask >> k & 1 and hasattr(policy.rule, "fresh"):
-            policy.rule.fresh()
+        if policy.fresh is not None and mask >> k & 1:
+            policy.fresh()
 
 
 def text_digest(policies: Sequence[Policy]) -> str:
@@ -111,7 +108,7 @@ def rule_digest(policy: Policy) -> str:
     if policy.free:
         # The rule may be an object with a method ``__call__``.
         rule = policy.rule if inspect.isroutine(policy.rule) else type(policy.rule)
-        text = inspect.getsource(rule)
+        text = inspect.getsource(policy.owner or rule)
     else:
         text = write_out([policy.rule], trace=False)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -90,6 +90,7 @@ class LiveHunt:
         sound: Sound = lambda policies: "",
     ) -> None:
         self.options, self.engine, self.listeners, self.sound = options, engine, listeners, sound
+        self.began = 0.0
         self.lives = Lives(start, options.base, keep=KEEP)
         self.arms = Arms(self.lives, judge)
         self.filing = LiveFiling(

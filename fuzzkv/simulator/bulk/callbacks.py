@@ -65,14 +65,13 @@ def _written() -> dict[Any, Callable[..., Any]]:
 
 def _bindings(policies: Sequence[Policy]) -> list[tuple[dict[str, Any], str, Any, Any]]:
     """Where free rules may find a function of the contract: (names, name, plain, written out)."""
-    free = [policy.rule for policy in policies if policy.free]
+    free = [policy for policy in policies if policy.free]
     if not free:
         return []
-    calls = [rule if inspect.isroutine(rule) else type(rule).__call__ for rule in free]
+    rules = [policy.rule for policy in free]
+    calls = [rule if inspect.isroutine(rule) else type(rule).__call__ for rule in rules]
     spaces = [getattr(call, "__globals__", {}) for call in calls]
-    spaces += [
-        vars(sys.modules[rule.__wrapped__.__module__]) for rule in free if hasattr(rule, "__wrapped__")
-    ]
+    spaces += [vars(sys.modules[policy.owner.__module__]) for policy in free if policy.owner is not None]
     spaces += [vars(sys.modules[name]) for name in {text.__module__ for text in _written()}]
     spaces.append(DOES)
     unique = {id(space): space for space in spaces}
@@ -104,9 +103,8 @@ class Rules:
                 self.row[k] = rule_address(policy.rule)
                 continue
             self.row[k] = self._callback(policy.name, policy.rule)
-            fresh = getattr(policy.rule, "fresh", None)
-            if fresh is not None:
-                self.row[search.FRESH + k] = self._callback(policy.name, _without_arguments(fresh))
+            if policy.fresh is not None:
+                self.row[search.FRESH + k] = self._callback(policy.name, _without_arguments(policy.fresh))
                 self.row[search.STATEFUL] = 1
 
     @contextmanager
