@@ -1,10 +1,10 @@
-"""Neighbours that nobody has met: a known policy that does the same and says otherwise; and rules that can't see a piece.
+"""Other neighbours: a known policy that does the same and says otherwise; and rules that can't see a field.
 
 A policy knows itself and its view, never another policy.  So a rule that is right beside every neighbour has to be right
 beside these: they take the same acts at the same time, as far as their rules let them, and only what they say, or whether
 their bytes can be had back, is different.
 
-A known rule that reads a piece is no private rule.  ``BLIND`` is such a rule as it would be without: it reads the number
+A known rule that reads a field is no private rule.  ``BLIND`` is such a rule as it would be without: it reads the number
 that stands in its way least.
 """
 
@@ -46,7 +46,7 @@ SAYS: Mapping[str, tuple[Callable[[str, tuple[int, ...]], Answer], frozenset[str
     "predicts the current attention": (_certifies(CURRENT_ATTENTION, 0), frozenset({"certify"})),
     "certifies for good": (_certifies(0, 100_000), frozenset({"certify"})),
 }
-"""How a stranger differs, and the primitives that its policy must use for that to mean something."""
+"""How another neighbour differs, and the primitives that its policy must use for that to mean something."""
 BLIND: Mapping[str, tuple[Mapping[str, int], frozenset[str]]] = {
     "can't see how long a certificate holds": ({"CERT_FOR": 1_000_000}, frozenset({"spend"})),
 }
@@ -71,7 +71,7 @@ def altered(setting: Setting, ways: Iterable[Way]) -> Setting:
     return replace(setting, altered=found)
 
 
-def strangers(setting: Setting, k: int) -> Iterator[Way]:
+def other_neighbours(setting: Setting, k: int) -> Iterator[Way]:
     """How the neighbours of the policy in slot ``k`` may differ."""
     for j, policy in enumerate(setting.policies):
         if j != k:
@@ -84,7 +84,7 @@ def blindfolds(setting: Setting, k: int) -> Iterator[tuple[Way, ...]]:
     """
     for how, (_, about) in BLIND.items():
         if about & _uses(setting.policies[k]):
-            yield (k, how), *(way for way in strangers(setting, k) if way[1] == "predicts the answer")
+            yield (k, how), *(way for way in other_neighbours(setting, k) if way[1] == "predicts the answer")
 
 
 def _all_of(says: list[Callable[[str, tuple[int, ...]], Answer]]) -> Hear:

@@ -1,4 +1,4 @@
-"""Simple facts that a rule could go by before an act: each is one number, and private or carried by one piece.
+"""Simple facts that a rule could go by before an act: each is one number, and private or carried by one field.
 
 They are for telling people what separates acts that must be refused from others; a private view is far more than these.
 """
@@ -125,4 +125,4 @@ FACTS: tuple[tuple[str, str, Fact], ...] = (
     ("version", "the device has the bytes that the page's reader expects", _right_bytes),
     ("quality budget", "losses charged to the request", _of_session("R_LOSS")),
 )
-"""The piece that carries each (empty: private), its name, and how it is read; private ones first."""
+"""The field that carries each (empty: private), its name, and how it is read; private ones first."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from types import FunctionType
 from typing import Any, Literal
 
-from fuzzkv.metadata.fields import NAMES, Eyes, View
+from fuzzkv.metadata.fields import FIELD_NAMES, Observer, View
 from fuzzkv.semantics.layout import COLUMNS, NINV, NP, NR
 from fuzzkv.semantics.ops.registry import DOES
 from fuzzkv.semantics.policy import Policy
@@ -20,7 +20,7 @@ from fuzzkv.semantics.schedule import ACT, STEP, TICK, Config, Event
 from fuzzkv.simulator.interpreters import begin, python_apply
 from fuzzkv.simulator.start import first_state
 
-_EYES = tuple(Eyes(k) for k in range(4))
+_OBSERVERS = tuple(Observer(k) for k in range(4))
 _NAME = {function: name for name, function in DOES.items()}
 _PAGEWISE = frozenset(name for f, name in _NAME.items() if f.__code__.co_varnames[3:4] == ("p",))
 _V_COUNT, _EVENT = COLUMNS["V_COUNT"], COLUMNS["EVENT"]
@@ -161,7 +161,7 @@ class Run:
         event = s[_EVENT]
         number = self._ordinals.get((event, k), 0)
         self._ordinals[event, k] = number + 1
-        self._before = (event, k, name, arguments, _EYES[k].look(s))
+        self._before = (event, k, name, arguments, _OBSERVERS[k].look(s))
         return "refuse" if self._refused(event, k, number) else "let"
 
     def _refused(self, event: int, k: int, number: int) -> bool:
@@ -185,7 +185,7 @@ class Run:
             if op == ACT and mask >> a & 1 and a in rules:
                 if a in self._listened:
                     # It may remember what it sees now, whether it does something or not.
-                    self.calls.append(Call(e, a, "", (), False, _EYES[a].look(s)))
+                    self.calls.append(Call(e, a, "", (), False, _OBSERVERS[a].look(s)))
                 rules[a](s, a)
             elif op != ACT or mask >> a & 1:
                 apply(s, op, a, b, mask)
@@ -223,7 +223,7 @@ def clean_after(setting: Setting, s: Sequence[int]) -> bool:
 
 
 def differing(one: Sequence[Call], other: Sequence[Call]) -> frozenset[str] | None:
-    """The pieces in which two sequences of calls differ before some call; ``None`` if the policy could tell them apart by
+    """The fields in which two sequences of calls differ before some call; ``None`` if the policy could tell them apart by
     what is private: another call, another result, another private view.
     """
     if len(one) != len(other):
@@ -234,5 +234,5 @@ def differing(one: Sequence[Call], other: Sequence[Call]) -> frozenset[str] | No
         # What came of the act in question itself is known afterwards only.
         if not same or (a.ran != b.ran and i < len(one) - 1):
             return None
-        found |= {name for name, x, y in zip(NAMES, a.view[1], b.view[1], strict=True) if x != y}
+        found |= {name for name, x, y in zip(FIELD_NAMES, a.view[1], b.view[1], strict=True) if x != y}
     return frozenset(found)

@@ -1,4 +1,4 @@
-"""Pairs of traces that prove that a piece of shared metadata is needed: found where one is, and nowhere else."""
+"""Pairs of traces that prove that a field of shared metadata is needed: found where one is, and nowhere else."""
 
 # The vocabulary is imported as a whole, so that a rule reads like a rule.
 # ruff: noqa: F403, F405
@@ -13,9 +13,9 @@ import pytest
 from fuzzkv.api import *
 from fuzzkv.cases.casebook import read_case
 from fuzzkv.cases.corpus import load_corpus
-from fuzzkv.metadata.fields import CONFIGURED, NAMES, PIECES, PRIVATE, UNSEEN, Eyes
+from fuzzkv.metadata.fields import CONFIGURED, FIELD_NAMES, FIELDS, PRIVATE, UNSEEN, Observer
 from fuzzkv.metadata.necessity import Pair, SlotKind, must_be_refused, shortened, smallest, verified
-from fuzzkv.metadata.neighbours import altered, blindfolds, strangers
+from fuzzkv.metadata.neighbours import altered, blindfolds, other_neighbours
 from fuzzkv.metadata.pairs import Bound, PairSearch
 from fuzzkv.metadata.survey import Surveyor, broke
 from fuzzkv.metadata.trials import Run, Setting, Trace, broken
@@ -85,9 +85,9 @@ def test_what_another_says_is_needed_where_nothing_else_shows_it() -> None:
 def test_what_is_seen_anyway_needs_no_telling() -> None:
     end = ((ARRIVE, 0, 1), (TICK, 8, 0), (ACT, 1, 0), (ACT, 0, 0))
     outcome = PairSearch(SHOWN, KIND, end, SMALL).run()
-    assert outcome.refused and not outcome.pairs and not outcome.strange
+    assert outcome.refused and not outcome.pairs and not outcome.with_neighbours
     (fact,) = outcome.facts
-    assert (fact.piece, fact.text.split(":")[0]) == ("", "copies of the page in flight")
+    assert (fact.carrier, fact.text.split(":")[0]) == ("", "copies of the page in flight")
 
 
 def test_the_pair_that_there_is() -> None:
@@ -147,7 +147,7 @@ def test_the_clause_about_evidence_reads_what_a_policy_sees_itself() -> None:
 
 
 def test_every_column_is_private_told_or_unseen() -> None:
-    told = [column for piece in PIECES for column in piece.columns]
+    told = [column for part in FIELDS for column in part.columns]
     everything = [*told, *PRIVATE, *CONFIGURED, *UNSEEN]
     assert sorted(everything) == sorted(COLUMNS)
 
@@ -173,10 +173,10 @@ def test_every_column_is_private_told_or_unseen() -> None:
 )
 def test_a_change_shows_where_it_belongs(column: str, place: int, seen_in: str | None) -> None:
     state = Run(SETTING).go(((ARRIVE, 0, 2), (STEP, 0, 0)), 3).state
-    before = Eyes(0).look(state)
+    before = Observer(0).look(state)
     state[COLUMNS[column] + place] += 100
-    after = Eyes(0).look(state)
-    changed = [name for name, a, b in zip(NAMES, before[1], after[1], strict=True) if a != b]
+    after = Observer(0).look(state)
+    changed = [name for name, a, b in zip(FIELD_NAMES, before[1], after[1], strict=True) if a != b]
     assert changed == ([seen_in] if seen_in else [])
     assert (before[0] != after[0]) == (seen_in == "")
 
@@ -203,7 +203,7 @@ def test_a_refused_call_does_nothing() -> None:
 
 
 def test_a_stranger_does_the_same_and_says_otherwise() -> None:
-    assert list(strangers(SHOWN, 0)) == [(1, "quotes nothing")] and not list(blindfolds(SHOWN, 0))
+    assert list(other_neighbours(SHOWN, 0)) == [(1, "quotes nothing")] and not list(blindfolds(SHOWN, 0))
     silent = altered(SHOWN, [(1, "quotes nothing")])
     one, other = (Run(setting).go(((ARRIVE, 0, 1), (ACT, 1, 0)), 3).state for setting in (SHOWN, silent))
     assert {i for i, (a, b) in enumerate(zip(one, other, strict=True)) if a != b} <= {
@@ -222,7 +222,7 @@ def test_acts_are_alike_where_only_what_others_say_differs() -> None:
         for events in (BROKEN, HARMLESS)
     )
     assert bad.private == good.private
-    differ = [name for name, a, b in zip(NAMES, bad.pieces, good.pieces, strict=True) if a != b]
+    differ = [name for name, a, b in zip(FIELD_NAMES, bad.fields, good.fields, strict=True) if a != b]
     assert differ == ["authority"]
     assert [b.invariant for b in survey(BROKEN, 3).broke] == ["I1"] and not survey(HARMLESS, 3).broke
 
