@@ -19,11 +19,12 @@ class Policy:
 
     ``parameters`` are integers in the order in which the rule reads them (``PARAM`` column, at most
     ``NPARAM``); ``edges`` names more aggressive values of some of them, which an acceptance tries as well.
-    ``rule`` is written in the vocabulary: all readers have it.  ``free`` marks a rule in
+    ``rule`` is written in the vocabulary: all interpreters have it.  ``free`` marks a rule in
     ordinary Python instead: it has the same arguments and uses the same primitives, but the solver can't read
-    it and it is slower.  A free rule that keeps state of its own in Python gives ``fresh``, which is called before every run
-    of an arm; ``owner`` is the class whose ``act`` a free rule runs, if it runs one.  ``workload`` names events beyond the usual eight that the policy lives on
-    (``schedule.EXTRA``): they are drawn for a set only if one of its policies asks for them.
+    it and it is slower.  A free rule that keeps state of its own in Python gives ``fresh``, which is called before
+    every run of an arm; ``owner`` is the class whose ``act`` a free rule runs, if it runs one.  ``workload`` names
+    events beyond the usual eight that the policy lives on (``schedule.EXTRA``): they are drawn for a set only if
+    one of its policies asks for them.
     """
 
     name: str
