@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from fuzzkv.semantics.policy import Policy
     from fuzzkv.solver.certify import Certificate
-    from fuzzkv.solver.record_bounds import Keeping
+    from fuzzkv.solver.record_bounds import BoundRecorder
     from fuzzkv.solver.verify import Refuted, SetVerdict, Verified
 
 
@@ -102,9 +102,9 @@ def verify(
     verification = Verification(chosen, config, window, faults=faults, tell=live)
     keeping = None
     if keep:
-        from fuzzkv.solver.record_bounds import Keeping
+        from fuzzkv.solver.record_bounds import BoundRecorder
 
-        keeping = Keeping(verification, corpus)
+        keeping = BoundRecorder(verification, corpus)
         verification.settled = keeping.add
     result = verification.run(parse_seconds(max_time), None if fresh else corpus, seeded=True)
     live.end()
@@ -119,7 +119,7 @@ def verify(
     sys.exit(result.exit_code)
 
 
-def _kept(keeping: Keeping) -> str:
+def _kept(keeping: BoundRecorder) -> str:
     from fuzzkv.report.summary import counted
 
     noted = f"kept in {keeping.corpus}: {counted(len(keeping.noted), 'length')} shown to be the shortest"

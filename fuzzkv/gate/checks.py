@@ -23,7 +23,7 @@ from fuzzkv.events import (
     emit,
 )
 from fuzzkv.gate.corpus_replay import Replay, replay_all
-from fuzzkv.gate.lineup import GateOptions, Sides
+from fuzzkv.gate.lineup import GateOptions, Lineup
 from fuzzkv.oracles.conflict import Kind, part_of_known
 from fuzzkv.policies.registry import installed
 from fuzzkv.search.acceptance import Alone, fault_of, try_alone
@@ -42,7 +42,7 @@ class Gate:
     """
 
     options: GateOptions
-    sides: Sides
+    lineup: Lineup
     listeners: Sequence[Listener]
     engine: BulkEngine | None = None
     filing: Filing | None = None
@@ -65,12 +65,12 @@ class Gate:
     @property
     def slot(self) -> int:
         """The candidate's slot."""
-        return self.sides.policies.index(self.sides.candidate)
+        return self.lineup.policies.index(self.lineup.candidate)
 
     @property
     def sets(self) -> list[int]:
         """The masks of the sets that have the candidate and another one, small ones first."""
-        masks = range(1 << len(self.sides.policies))
+        masks = range(1 << len(self.lineup.policies))
         return sorted(
             (m for m in masks if m >> self.slot & 1 and m.bit_count() > 1), key=lambda m: (m.bit_count(), m)
         )
@@ -85,11 +85,11 @@ class Gate:
     def try_candidate(self) -> bool:
         """The candidate alone; its failures are witnesses too."""
         began = time.monotonic()
-        name = self.sides.candidate.name
+        name = self.lineup.candidate.name
         self.tell(PhaseStarted("accept", 1, f"{name} alone (a new policy is compiled first)"))
-        self.fault = one_line(fault_of(self.sides.candidate, Config()))
+        self.fault = one_line(fault_of(self.lineup.candidate, Config()))
         if not self.fault:
-            self.engine = BulkEngine(self.sides.policies, Config())
+            self.engine = BulkEngine(self.lineup.policies, Config())
             self.filing = Filing(
                 self.engine, self.options.report_dir, self.options.seed, self.listeners, damage=False
             )
@@ -107,13 +107,13 @@ class Gate:
     def replay(self, cases: Sequence[dict[str, Any]]) -> None:
         """The corpus with the candidate in the place of its kind."""
         assert self.filing is not None
-        known = {**installed(), **{p.name: p for p in (*self.sides.policies, *self.sides.replaced)}}
+        known = {**installed(), **{p.name: p for p in (*self.lineup.policies, *self.lineup.replaced)}}
         if cases:
             self.tell(
                 PhaseStarted("replay", len(cases), "cases of the corpus with the candidate standing in")
             )
         began = time.monotonic()
-        for replay in replay_all(cases, self.filing, self.sides.candidate, known):
+        for replay in replay_all(cases, self.filing, self.lineup.candidate, known):
             self.replays.append(replay)
             for witness in replay.witnesses:
                 self._see(witness)

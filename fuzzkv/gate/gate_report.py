@@ -33,20 +33,20 @@ Row = dict[str, Any]
 
 def as_report(run: Gate, *, standing: bool, seconds: float) -> dict[str, Any]:
     """The report of a run; ``standing`` says whether the candidate has a kept acceptance on an engine."""
-    sides = run.sides
+    lineup = run.lineup
     filed = sorted(run.filing.filed.values(), key=lambda done: order(done.kind)) if run.filing else []
     failures = [_failure(run, done) for done in filed]
     if run.fault or (run.alone is not None and run.alone.undeclared):
         reason = run.fault or (run.alone.reason if run.alone else "")
-        failures.insert(0, _unnamed(sides.candidate.name, reason))
+        failures.insert(0, _unnamed(lineup.candidate.name, reason))
     report: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
         "fuzzkv": __version__,
-        "candidate": sides.candidate.name,
-        "version": sides.candidate.version,
-        "kind": sides.candidate.manifest.kind,
-        "against": [policy.name for policy in sides.others],
-        "replaced": [policy.name for policy in sides.replaced],
+        "candidate": lineup.candidate.name,
+        "version": lineup.candidate.version,
+        "kind": lineup.candidate.manifest.kind,
+        "against": [policy.name for policy in lineup.others],
+        "replaced": [policy.name for policy in lineup.replaced],
         "seed": run.options.seed,
         "seconds": seconds,
         "checks": [_alone_row(run), *_corpus_rows(run), *(_hunt_row(run, mask) for mask in run.sets)],
@@ -81,7 +81,7 @@ def _outcome(run: Gate, report: Row) -> str:
 
 
 def _names(run: Gate, mask: int) -> list[str]:
-    return [policy.name for k, policy in enumerate(run.sides.policies) if mask >> k & 1]
+    return [policy.name for k, policy in enumerate(run.lineup.policies) if mask >> k & 1]
 
 
 def _row(
@@ -98,7 +98,7 @@ def _row(
 
 
 def _alone_row(run: Gate) -> Row:
-    name, seconds = [run.sides.candidate.name], run.took.get("alone", 0.0)
+    name, seconds = [run.lineup.candidate.name], run.took.get("alone", 0.0)
     if run.fault:
         return _row("alone", name, "single-policy", run.fault, seconds)
     if run.alone is None:
@@ -116,7 +116,7 @@ def _alone_row(run: Gate) -> Row:
 
 
 def _corpus_rows(run: Gate) -> list[Row]:
-    candidate = [run.sides.candidate.name]
+    candidate = [run.lineup.candidate.name]
     if "corpus" not in run.took:
         return [_row("corpus", candidate, "not run")]
     rows = []
@@ -152,7 +152,7 @@ def _hunt_row(run: Gate, mask: int) -> Row:
 
 def _failure(run: Gate, done: Filed) -> Row:
     case, kind = done.case, done.case["class"]
-    paths = [spec for name, spec in run.sides.paths.items() if name in kind["policies"]]
+    paths = [spec for name, spec in run.lineup.paths.items() if name in kind["policies"]]
     flags = f" --policies {','.join(paths)}" if paths else ""
     refused_at, clause = clause_of(done.recipe, case["violation"]["event"])
     where = shlex.quote(str(done.path)) if done.path is not None else ""
@@ -210,12 +210,12 @@ def _errors(run: Gate) -> list[Row]:
 
 
 def _notes(run: Gate, standing: bool) -> list[str]:
-    sides, name = run.sides, run.sides.candidate.name
+    lineup, name = run.lineup, run.lineup.candidate.name
     notes = []
-    if sides.replaced:
-        which = " and ".join(policy.name for policy in sides.replaced)
+    if lineup.replaced:
+        which = " and ".join(policy.name for policy in lineup.replaced)
         notes.append(
-            f"{name} stands in the place of {which} (kind {sides.candidate.manifest.kind}); they aren't run together."
+            f"{name} stands in the place of {which} (kind {lineup.candidate.manifest.kind}); they aren't run together."
         )
     if "corpus" in run.took and run.options.corpus is not None:
         ran = [replay for replay in run.replays if replay.verdict != "not-applicable"]

@@ -39,7 +39,7 @@ class GateOptions:
 
 
 @dataclass(frozen=True)
-class Sides:
+class Lineup:
     """Who stands against whom: the candidate, the others, and those whose place it takes; ``paths`` has the path to
     code by which a policy was named.
     """
@@ -55,7 +55,7 @@ class Sides:
         return tuple(sorted((self.candidate, *self.others), key=lambda policy: policy.name))
 
 
-def choose(options: GateOptions) -> Sides:
+def choose(options: GateOptions) -> Lineup:
     """The policies of a gate.
 
     Raises as ``resolve`` does, and ``UsageError`` for a candidate that is also among the others (FKV002) and for
@@ -90,4 +90,4 @@ def choose(options: GateOptions) -> Sides:
             raise UsageError(code="FKV007", value=repr(policy.name), reason=fault, cure=cure)
     named = [spec.strip() for spec in (options.candidate, *wanted)]
     paths = {resolve((spec,))[0].name: spec for spec in named if ":" in spec}
-    return Sides(candidate, others, replaced, paths)
+    return Lineup(candidate, others, replaced, paths)

@@ -31,13 +31,13 @@ def gate(options: GateOptions, listeners: Sequence[Listener] = ()) -> GateResult
     tells what was found until then, and the exit code is 130.
     """
     began = time.monotonic()
-    sides = choose(options)
+    lineup = choose(options)
     cases = load_corpus(options.corpus) if options.corpus is not None else []
-    standing = stands(load_acceptance(), sides.candidate, Config())
-    run = Gate(options, sides, listeners)
-    others = tuple(policy.name for policy in sides.others)
-    replaced = tuple(policy.name for policy in sides.replaced)
-    run.tell(GateStarted(sides.candidate.name, others, replaced, options.seed))
+    standing = stands(load_acceptance(), lineup.candidate, Config())
+    run = Gate(options, lineup, listeners)
+    others = tuple(policy.name for policy in lineup.others)
+    replaced = tuple(policy.name for policy in lineup.replaced)
+    run.tell(GateStarted(lineup.candidate.name, others, replaced, options.seed))
     try:
         run.run(cases)
     except KeyboardInterrupt:

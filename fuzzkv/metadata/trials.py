@@ -14,14 +14,14 @@ from typing import Any, Literal
 
 from fuzzkv.metadata.fields import FIELD_NAMES, Observer, View
 from fuzzkv.semantics.layout import COLUMNS, NINV, NP, NR
-from fuzzkv.semantics.ops.registry import DOES
+from fuzzkv.semantics.ops.registry import OPERATIONS
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import ACT, STEP, TICK, Config, Event
 from fuzzkv.simulator.interpreters import begin, python_apply
 from fuzzkv.simulator.start import first_state
 
 _OBSERVERS = tuple(Observer(k) for k in range(4))
-_NAME = {function: name for name, function in DOES.items()}
+_NAME = {function: name for name, function in OPERATIONS.items()}
 _PAGEWISE = frozenset(name for f, name in _NAME.items() if f.__code__.co_varnames[3:4] == ("p",))
 _V_COUNT, _EVENT = COLUMNS["V_COUNT"], COLUMNS["EVENT"]
 

@@ -15,7 +15,7 @@ from fuzzkv.simulator.bulk.engine import BulkEngine
 
 
 @dataclass
-class Entrants:
+class Admission:
     """What trying each policy alone came to so far.
 
     ``single`` are the names of those that fail alone, ``idle`` of those that pass and never act; ``engine`` is of

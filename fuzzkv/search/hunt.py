@@ -18,7 +18,7 @@ from fuzzkv.events import Event, HuntFinished, HuntStarted, Listener, Outcome, P
 from fuzzkv.oracles.conflict import part_of_known
 from fuzzkv.oracles.thresholds import default_thresholds
 from fuzzkv.policies.registry import resolve
-from fuzzkv.search.admission import Entrants
+from fuzzkv.search.admission import Admission
 from fuzzkv.search.confirming import Confirming, engine_name
 from fuzzkv.search.loop import Search
 from fuzzkv.search.outcome import flags_of, judge
@@ -41,7 +41,7 @@ class HuntResult:
 class _Hunt:
     options: HuntOptions
     listeners: Sequence[Listener]
-    entrants: Entrants
+    admission: Admission
     search: Search | None = None
     confirmed: int = 0
 
@@ -54,9 +54,9 @@ class _Hunt:
         return [dict(done.case) for done in self.search.filing.filed.values()] if self.search else []
 
     def run(self, policies: Sequence[Policy]) -> None:
-        self.entrants.admit(policies)
-        if self.entrants.engine is not None:
-            self.search = Search(self.options, self.entrants.engine, self.listeners)
+        self.admission.admit(policies)
+        if self.admission.engine is not None:
+            self.search = Search(self.options, self.admission.engine, self.listeners)
             self.search.run()
             self.shrink_all(self.search)
             if self.options.confirm and self.cases:
@@ -98,7 +98,7 @@ class _Hunt:
         if self.search is not None:
             self.search.filing.index()
         cases, tally = self.cases, self.search.tally if self.search else Tally()
-        end = judge(self.entrants, self.search, conflict=bool(cases), interrupted=interrupted)
+        end = judge(self.admission, self.search, conflict=bool(cases), interrupted=interrupted)
         unconfirmed = tuple(case["id"] for case in cases if not case["confirmations"])
         self.tell(
             HuntFinished(
@@ -115,7 +115,7 @@ class _Hunt:
                 flags_of(self.options),
             )
         )
-        return HuntResult(end.exit_code, tuple(cases), tuple(self.entrants.single), end.outcome)
+        return HuntResult(end.exit_code, tuple(cases), tuple(self.admission.single), end.outcome)
 
 
 def hunt(options: HuntOptions, listeners: Sequence[Listener] = ()) -> HuntResult:
@@ -126,7 +126,7 @@ def hunt(options: HuntOptions, listeners: Sequence[Listener] = ()) -> HuntResult
     """
     began = time.monotonic()
     policies = resolve(options.policies)
-    run = _Hunt(options, listeners, Entrants(Config(), options.seed, listeners))
+    run = _Hunt(options, listeners, Admission(Config(), options.seed, listeners))
     run.tell(
         HuntStarted(
             tuple(p.name for p in policies),

@@ -14,7 +14,7 @@ from fuzzkv.errors import UsageError
 from fuzzkv.events import ConflictFound, Event, Listener, PhaseStarted, Progress, SearchDone, emit
 from fuzzkv.oracles.conflict import Kind, part_of_known
 from fuzzkv.oracles.residual import Residual
-from fuzzkv.search.warm_start import guided, proved
+from fuzzkv.search.warm_start import proved, short_witnesses
 from fuzzkv.search.workers import Task, search_alone, search_together
 from fuzzkv.simulator.bulk.engine import BulkEngine
 from fuzzkv.simulator.bulk.tally import Tally
@@ -116,7 +116,7 @@ class Search:
         def heard(climb: Climb) -> None:
             self._tell(Progress("solver", climb.depth, depth))
 
-        self.solved, done = guided(self.engine, depth, heard)
+        self.solved, done = short_witnesses(self.engine, depth, heard)
         self._tell(done)
         for witness in self.solved:
             self._meet(witness)

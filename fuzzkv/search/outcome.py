@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fuzzkv.core.options import CORPUS, HuntOptions
 from fuzzkv.errors import EXIT_CLEAN, EXIT_CONFLICT, EXIT_ENVIRONMENT, EXIT_INTERRUPTED
 from fuzzkv.events import Outcome
-from fuzzkv.search.admission import Entrants
+from fuzzkv.search.admission import Admission
 from fuzzkv.search.loop import Search
 from fuzzkv.semantics.layout import GOALS
 
@@ -37,18 +37,18 @@ def interacted(goals: Mapping[str, int]) -> bool:
     return any(goals[name] for name in INTERACTIONS)
 
 
-def judge(entrants: Entrants, search: Search | None, *, conflict: bool, interrupted: bool) -> HuntOutcome:
+def judge(admission: Admission, search: Search | None, *, conflict: bool, interrupted: bool) -> HuntOutcome:
     """The judgement of a hunt; ``search`` is ``None`` if it came to none, ``conflict`` says whether there are cases."""
     if interrupted:
         return HuntOutcome("interrupted", EXIT_INTERRUPTED, "What was found so far is filed.")
     if conflict:
         return HuntOutcome("conflict", EXIT_CONFLICT, remarks(search))
-    if entrants.single:
-        alone = ", ".join(entrants.single)
+    if admission.single:
+        alone = ", ".join(admission.single)
         text = f"single-policy: {alone} fails alone, which is no conflict. Mend it first."
         return HuntOutcome("failed", EXIT_ENVIRONMENT, text)
-    if entrants.idle:
-        text = f"{' and '.join(entrants.idle)} never acted: this hunt shows nothing about it."
+    if admission.idle:
+        text = f"{' and '.join(admission.idle)} never acted: this hunt shows nothing about it."
         return HuntOutcome("vacuous", EXIT_ENVIRONMENT, text)
     if search is not None and len(search.engine.names) > 1:
         tally = search.tally

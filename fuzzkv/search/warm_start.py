@@ -41,7 +41,9 @@ def proved(engine: BulkEngine) -> ProofDone:
     return ProofDone(len(sure), len(proofs), narrow, fits and len(sure) == len(proofs) and not narrow)
 
 
-def guided(engine: BulkEngine, depth: int, tell: Callable[[Climb], None]) -> tuple[list[Witness], SolverDone]:
+def short_witnesses(
+    engine: BulkEngine, depth: int, tell: Callable[[Climb], None]
+) -> tuple[list[Witness], SolverDone]:
     """Everything that schedules of up to ``depth`` events of the engine's policies show, and how far the solver came.
 
     Raises as ``Verification`` does.

@@ -19,7 +19,7 @@ from fuzzkv.semantics.layout import (
     PAGES,
     SIZES,
 )
-from fuzzkv.semantics.ops.registry import DOES, FRAMES, PLACES, USUAL
+from fuzzkv.semantics.ops.registry import FRAMES, OPERATIONS, PLACES, USUAL
 from fuzzkv.semantics.policy import Policy
 
 
@@ -179,9 +179,9 @@ class Cache:
         self._names = tuple(parameters)
 
     def __getattr__(self, name: str) -> Callable[..., bool]:
-        act = DOES.get(name)
+        act = OPERATIONS.get(name)
         if act is None:
-            raise AttributeError(f"a policy has no {name!r}; it can do {', '.join(sorted(DOES))}")
+            raise AttributeError(f"a policy has no {name!r}; it can do {', '.join(sorted(OPERATIONS))}")
 
         def acting(*arguments: SupportsIndex, **named: SupportsIndex) -> bool:
             numbers = [a.__index__() for a in arguments]

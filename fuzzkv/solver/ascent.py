@@ -163,7 +163,7 @@ class Ascent:
         climb.spurious += 1
         excused = not set(judged.failing) <= set(climb.space.arms)
         if climb.space.wide:
-            # The envelope is wider than the policy; arms of one would be as wide and exclude what is real.
+            # What a manifest declares is more than the policy does; arms of it would be as wide and exclude what is real.
             climb.space = climb.space.without(events)
             if climb.spurious >= PATIENCE:
                 climb.ending = "envelope"

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fuzzkv.semantics.layout import SAID
-from fuzzkv.semantics.ops.registry import DOES
+from fuzzkv.semantics.ops.registry import OPERATIONS
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.simulator.symbolic.circuit import Circuit
 from fuzzkv.simulator.symbolic.interpreter import SymbolicInterpreter, SymbolicState
@@ -21,7 +21,7 @@ CALLS = 2
 """Primitives of one act."""
 
 
-def envelope(
+def overapproximation(
     policy: Policy, reader: SymbolicInterpreter, circuit: Circuit
 ) -> Callable[[SymbolicState, int], None]:
     """An act of any policy with this manifest, as something to read in the place of the rule."""
@@ -31,7 +31,7 @@ def envelope(
         given: list[Any] = []
         for argument, (low, high) in arguments_of(name, reader.window).items():
             given.append(k if argument == "k" else circuit.unknown(low, high))
-        reader.text(DOES[name])(s, True, *given)
+        reader.text(OPERATIONS[name])(s, True, *given)
 
     def act(s: SymbolicState, k: int) -> None:
         for _ in range(CALLS):

@@ -25,7 +25,7 @@ from fuzzkv.simulator.start import first_state
 from fuzzkv.simulator.symbolic.interpreter import SymbolicInterpreter, SymbolicState
 from fuzzkv.simulator.symbolic.scope import Window
 from fuzzkv.simulator.symbolic.terms import Terms, boolean
-from fuzzkv.solver.texts import Text, envelope_of, events_of, rules_of
+from fuzzkv.solver.texts import Text, events_of, overapproximation_of, rules_of
 
 REPORTED = (
     *(
@@ -106,7 +106,7 @@ class Composition:
         self.events = tuple(events_of(self.policies, window))
         self.settling = Text("settle", lambda _, s: self.reader.whole(settle)(s))
         self.rules = tuple(rules_of(self.policies))
-        self.envelope = tuple(envelope_of(self.policies))
+        self.overapproximation = tuple(overapproximation_of(self.policies))
         self.unknown = {*REPORTED, *CONFIGURED, "MF_HORIZON"}
         self._settled: set[str] = set()
         self._segments: list[Segment] = []
@@ -123,7 +123,7 @@ class Composition:
     @property
     def texts(self) -> tuple[Text, ...]:
         """Everything that can run."""
-        return (self.settling, *self.events, *self.rules, *self.envelope)
+        return (self.settling, *self.events, *self.rules, *self.overapproximation)
 
     # What can be any number.
 

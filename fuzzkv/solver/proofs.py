@@ -45,7 +45,7 @@ class Proof:
 @dataclass(frozen=True)
 class Proofs:
     """What came of a composition, and what it was: the texts that can run, the window, the premises about its
-    configuration; which facts hold for the envelope and for the rules, and why the others don't.
+    configuration; which facts hold for the over-approximation and for the rules, and why the others don't.
     """
 
     policies: tuple[str, ...]

@@ -21,7 +21,7 @@ from fuzzkv.solver.verify import Refuted, Verification
 
 
 @dataclass
-class Keeping:
+class BoundRecorder:
     """Writes what a verification shows into a corpus, class by class; what is written so far survives an interrupt.
 
     ``noted`` and ``filed`` are the ids of cases that say now how short they are, and of those that were filed because they are

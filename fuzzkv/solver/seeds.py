@@ -27,7 +27,7 @@ FREE = 200
 Seeds = dict[int, dict[Target, tuple[Event, ...]]]
 
 
-def seeds(
+def first_schedules(
     policies: Sequence[Policy],
     config: Config,
     *,

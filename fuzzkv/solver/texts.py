@@ -1,6 +1,6 @@
-"""The texts that can run for a policy set: its events, its rules read exactly, and the envelope of its manifests.
+"""The operations that can run for a policy set: its events, its rules read exactly, and an over-approximation of its manifests.
 
-The envelope is any primitive that a manifest declares, or that only says something, with any arguments, by any policy of
+The over-approximation is any primitive that a manifest declares, or that only says something, with any arguments, by any policy of
 the set: whatever the policies do comes to a sequence of those.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from fuzzkv.semantics.layout import NR, PAGES, SAID
-from fuzzkv.semantics.ops.registry import DOES, FRAMES, PLACES
+from fuzzkv.semantics.ops.registry import FRAMES, OPERATIONS, PLACES
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import ACT, BOUNDS, LATE, OPS, TICK
 from fuzzkv.simulator.symbolic.interpreter import SymbolicInterpreter, SymbolicState
@@ -80,7 +80,7 @@ def rules_of(policies: Sequence[Policy]) -> Iterator[Text]:
         yield Text(f"act of {policy.name}", run)
 
 
-def envelope_of(policies: Sequence[Policy]) -> Iterator[Text]:
+def overapproximation_of(policies: Sequence[Policy]) -> Iterator[Text]:
     """The primitives that the policies may use, by any of them, with any arguments."""
     declared = {action.primitive for policy in policies for action in policy.manifest.actions}
     for name in sorted(declared | SAID):
@@ -88,7 +88,7 @@ def envelope_of(policies: Sequence[Policy]) -> Iterator[Text]:
 
 
 def _primitive(name: str) -> Callable[[InterpreterSetting, Any], None]:
-    does = DOES[name]
+    does = OPERATIONS[name]
 
     def run(c: InterpreterSetting, s: SymbolicState) -> None:
         bounds = arguments_of(name, c.window)
@@ -103,5 +103,5 @@ def arguments_of(name: str, window: Window) -> dict[str, tuple[int, int]]:
     sizes = window.names()
     counts = {"k": sizes["NK"], "p": sizes["NP"], "r": sizes["NR"], "x": sizes["NX"]}
     counts |= {"frame": sizes["NH" if name in FRAMES else "ND"], "n": sizes["PAGES"] + 1}
-    names = list(inspect.signature(DOES[name]).parameters)[2:]
+    names = list(inspect.signature(OPERATIONS[name]).parameters)[2:]
     return {a: (0, counts[a] - 1) if a in counts else PLACES[a] for a in names}

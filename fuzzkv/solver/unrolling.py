@@ -44,7 +44,7 @@ from fuzzkv.simulator.start import first_state
 from fuzzkv.simulator.symbolic.circuit import Circuit
 from fuzzkv.simulator.symbolic.interpreter import SymbolicInterpreter, SymbolicState, Truth
 from fuzzkv.simulator.symbolic.scope import Window
-from fuzzkv.solver.envelope import envelope
+from fuzzkv.solver.envelope import overapproximation
 
 Target = tuple[str, str | None, str]
 """What is looked for: an invariant, who breaks it first (``None``: nobody) and with which primitive."""
@@ -94,7 +94,7 @@ class Unrolling:
         self.events: list[tuple[Any, Any, Any]] = []
         for policy in policies:
             if policy.free:
-                self.reader.read_as(policy.rule, envelope(policy, self.reader, self.circuit))
+                self.reader.read_as(policy.rule, overapproximation(policy, self.reader, self.circuit))
         free = any(policy.free for policy in policies)
         self._fades_apart = "RELEVANT" not in looked | written and not free
 
@@ -261,7 +261,7 @@ def _wide_enough(window: Window, policies: Sequence[Policy], first: Sequence[int
     reader = SymbolicInterpreter(circuit, window)
     try:
         for k, policy in enumerate(policies):
-            act = envelope(policy, reader, circuit) if policy.free else reader.text(policy.rule)
+            act = overapproximation(policy, reader, circuit) if policy.free else reader.text(policy.rule)
             act(SymbolicState(reader, first), k)
     except IndexError:
         return replace(window, requests=NR)

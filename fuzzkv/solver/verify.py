@@ -29,7 +29,7 @@ from fuzzkv.solver.ascent import Ascent, Climb, Judged
 from fuzzkv.solver.asking import Space
 from fuzzkv.solver.certify import Part, shortest_in, used
 from fuzzkv.solver.refuting import Claim, Refuting
-from fuzzkv.solver.seeds import seeds
+from fuzzkv.solver.seeds import first_schedules
 from fuzzkv.solver.unrolling import Target, Unrolling
 from fuzzkv.strategies.covering_arrays import enabled
 
@@ -119,7 +119,7 @@ class Verification:
     shown to be the shortest, or a shorter one is found.
 
     Policies in ordinary Python are known by their manifests (``solver.envelope``): what is found beside one is real, for
-    the machine ran it, but that nothing is found holds only for acts of as many primitives as the envelope has.  So no
+    the machine ran it, but that nothing is found holds only for acts of as many primitives as the over-approximation has.  So no
     schedule of such a set is said to be the shortest.  Raises
     ``UsageError`` for a window that lacks a page or a session that a rule names by its number (FKV030).
     """
@@ -278,7 +278,9 @@ class Verification:
         def drawn(schedules: int, classes: int) -> None:
             self._say(f"a short search: {schedules:,} schedules, kinds of failures: {classes}")
 
-        found = seeds(self.policies, self.config, enforce=self.enforce, seed=seed, tell=drawn, late=late)
+        found = first_schedules(
+            self.policies, self.config, enforce=self.enforce, seed=seed, tell=drawn, late=late
+        )
         for mask, classes in found.items():
             for target, events in classes.items():
                 old = known.get(mask, {}).get(target)

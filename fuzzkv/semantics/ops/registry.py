@@ -56,7 +56,7 @@ _ROOMS = (
     evidence_checks,
 )
 
-DOES: dict[str, FunctionType] = {
+OPERATIONS: dict[str, FunctionType] = {
     name: getattr(room, name)
     for name in PRIMITIVES
     if name in ACTIONS | SAID

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from fuzzkv.errors import UsageError
-from fuzzkv.semantics.ops.registry import DOES
+from fuzzkv.semantics.ops.registry import OPERATIONS
 from fuzzkv.semantics.policy import Policy, Rule
 from fuzzkv.simulator.bulk import search
 from fuzzkv.simulator.bulk.core import core_texts, rule_address
@@ -73,7 +73,7 @@ def _bindings(policies: Sequence[Policy]) -> list[tuple[dict[str, Any], str, Any
     spaces = [getattr(call, "__globals__", {}) for call in calls]
     spaces += [vars(sys.modules[policy.owner.__module__]) for policy in free if policy.owner is not None]
     spaces += [vars(sys.modules[name]) for name in {text.__module__ for text in _written()}]
-    spaces.append(DOES)
+    spaces.append(OPERATIONS)
     unique = {id(space): space for space in spaces}
     return [
         (space, name, value, _written()[value])
