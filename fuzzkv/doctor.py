@@ -1,4 +1,4 @@
-"""What this machine can do for fuzzkv, and how to get what is missing.
+"""Diagnosis of this machine for ``fuzzkv doctor``: what is installed, what is missing, and the cure.
 
 Nothing heavy is imported: versions come from package metadata, never from importing torch or an engine.
 """

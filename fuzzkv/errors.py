@@ -1,4 +1,4 @@
-"""Errors that say what was wrong, why, and what to do about it.
+"""Errors with a stable code, the offending value, the reason and the cure.
 
 Every error that a user can meet is a :class:`FuzzkvError`. It carries a stable code, the offending value, the
 reason and the cure, and renders as one line::

@@ -1,4 +1,4 @@
-"""``fuzzkv replay`` and ``fuzzkv explain``: what is done with a case that was found."""
+"""``fuzzkv replay`` and ``fuzzkv explain``: run a filed case again, and say why it breaks."""
 
 from __future__ import annotations
 

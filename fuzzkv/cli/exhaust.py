@@ -1,4 +1,4 @@
-"""``fuzzkv exhaust``."""
+"""``fuzzkv exhaust``: every schedule of a small scope."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``fuzzkv gate``."""
+"""``fuzzkv gate``: one policy in front of the policies that it is to run beside."""
 
 from __future__ import annotations
 

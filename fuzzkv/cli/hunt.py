@@ -1,4 +1,4 @@
-"""``fuzzkv hunt``."""
+"""``fuzzkv hunt``: search for conflicts on the model or on a live engine."""
 
 from __future__ import annotations
 

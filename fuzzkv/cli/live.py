@@ -1,4 +1,4 @@
-"""What ``hunt`` and ``replay`` do on a live engine."""
+"""The parts of ``fuzzkv hunt`` and ``fuzzkv replay`` that are for a live engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``fuzzkv policies``, ``fuzzkv accept`` and ``fuzzkv doctor``: what is installed, and whether it holds."""
+"""``fuzzkv policies``, ``fuzzkv accept`` and ``fuzzkv doctor``: installed policies, their acceptance, and this machine."""
 
 from __future__ import annotations
 

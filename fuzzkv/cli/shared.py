@@ -1,4 +1,4 @@
-"""What the commands share: options, the command group that answers typos, the console."""
+"""Options, the command group that answers typos, and the console: shared by all commands."""
 
 from __future__ import annotations
 

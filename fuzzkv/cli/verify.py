@@ -1,4 +1,4 @@
-"""``fuzzkv verify`` and ``fuzzkv shrink``: what the solver says of a composition, and of a case."""
+"""``fuzzkv verify`` and ``fuzzkv shrink``: the solver on a composition of policies, and on one case."""
 
 from __future__ import annotations
 

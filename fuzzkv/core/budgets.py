@@ -1,4 +1,4 @@
-"""How much a hunt and a gate look at, unless they are told otherwise: numbers of schedules."""
+"""Default budgets of a hunt and a gate, in schedules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a hunt may be told: the options of ``fuzzkv hunt`` as one frozen value."""
+"""The options of ``fuzzkv hunt`` as one frozen value, and the parsers of their texts."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ from fuzzkv.simulator.bulk.engine import BulkEngine
 
 @dataclass
 class Gate:
-    """One run of a gate: what each check came to so far.
+    """One run of a gate, with the result of each check so far.
 
     ``searched`` and ``seconds`` are by mask of the set; ``hunted`` are the kinds that the search met, ``without``
     those of the others alone, which are no fault of the candidate; ``found`` has for each kind

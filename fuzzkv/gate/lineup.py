@@ -1,6 +1,4 @@
-"""Who stands against whom in a gate: the candidate, the policies that it is to run beside, and those whose place it
-takes.
-"""
+"""The line-up of a gate: the candidate, the policies that it is to run beside, and those whose place it takes."""
 
 from __future__ import annotations
 
@@ -40,7 +38,7 @@ class GateOptions:
 
 @dataclass(frozen=True)
 class Lineup:
-    """Who stands against whom: the candidate, the others, and those whose place it takes; ``paths`` has the path to
+    """The policies of a gate: the candidate, the others, and those whose place it takes; ``paths`` has the path to
     code by which a policy was named.
     """
 

@@ -18,7 +18,7 @@ from fuzzkv.semantics.schedule import Config
 
 @dataclass(frozen=True)
 class GateResult:
-    """What a gate came to: the exit code, and the report as plain data."""
+    """The result of a gate: the exit code, and the report as plain data."""
 
     exit_code: int
     report: dict[str, Any]

@@ -1,4 +1,4 @@
-"""What a policy can see for itself, and the fields of shared metadata that it would have to be told.
+"""The fields of shared metadata, and the columns of the state that a policy can observe by itself.
 
 Every column of a state is one of three things to a policy: *private* (it can observe that by itself: its own memory, words,
 copies and ledger, and physical facts such as where a page lies and when it was read), carried by one *field* of what
@@ -175,7 +175,7 @@ _TARGET, _HORIZON, _REVERSIBILITY, _AUTHORITY, _RECOVERY, _VERSION, _QUALITY, _L
 
 
 class Observer:
-    """What the policy in slot ``k`` observes: ``look`` splits a state into what is private and the fields."""
+    """The view of the policy in slot ``k``: ``look`` splits a state into what is private and the fields."""
 
     def __init__(self, k: int) -> None:
         self.k = k
@@ -213,7 +213,7 @@ class Observer:
         self._entry = [_at(*_columns(("X_KEY", "X_TIER", "X_FRAME", "X_BY"), x)) for x in range(NX)]
 
     def look(self, s: Sequence[int]) -> View:
-        """What is private of a state, and each field."""
+        """The private part of a state, and each field."""
         c = _C
         own: list[int] = list(self._all(s))
         told: list[list[int]] = [

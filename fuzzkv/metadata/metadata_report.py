@@ -1,5 +1,4 @@
-"""Which fields of shared metadata the known conflicts need: the corpus, case by case, put to ``metadata.pairs``, and what that says
-of each field.
+"""The metadata report: which fields of shared metadata the conflicts of a corpus need, case by case and field by field.
 
 The result is plain data (``schema_version`` 1), which the console's table and the JSON file are made from.
 """
@@ -223,7 +222,7 @@ def _differ(setting: Setting, pair: Pair) -> Iterator[list[object]]:
 
 
 def _field_row(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What the cases say about one field."""
+    """The report's row of one field, from the rows of the cases."""
     part = FIELDS[FIELD_NAMES.index(name)]
     shown: dict[str, list[dict[str, Any]]] = {"alone": [], "strange": [], "among": []}
     takes_part, told = [], []

@@ -1,4 +1,4 @@
-"""Whether a policy that isn't told a field of shared metadata could still do right: pairs of traces that prove it couldn't.
+"""Pairs of traces that prove that a policy can't do right without some field of shared metadata.
 
 **Private view.**  What a policy in slot ``k`` can observe without a field ``M``: at each moment at which it is called upon, and
 before each act of its own since then, all that is private of the state (``metadata.fields``: its memory, words, copies and
@@ -49,7 +49,7 @@ from fuzzkv.semantics.schedule import ACT
 
 @dataclass(frozen=True)
 class SlotKind:
-    """A known kind: the invariant, who breaks it (a slot, -1 for nobody), and with what."""
+    """A known failure class: the invariant, who breaks it (a slot, -1 for nobody), and with what."""
 
     invariant: str
     actor: int
@@ -96,7 +96,7 @@ class DistinguishingFact:
 
 @dataclass
 class NecessityOutcome:
-    """What the search of one kind came to.
+    """The result of the search for pairs of one failure class.
 
     ``pairs`` has one pair for each set of fields, ``with_neighbours`` those beside other neighbours than the
     known ones; ``looked`` schedules were run;
@@ -204,7 +204,7 @@ def shortened(setting: Setting, pair: Pair) -> Pair:
 
 
 def _without(pair: Pair, i: int) -> Iterator[Pair]:
-    """What is left of a pair without the ``i``-th event of the refused trace and one like it of the other, or of one alone."""
+    """The pairs that are left without the ``i``-th event of the refused trace and one like it of the other, or of one alone."""
     one, other = pair.refused.events[:-1], pair.allowed.events[:-1]
     if i < len(one):
         twins: list[int | None] = [j for j, event in enumerate(other) if event == one[i]]

@@ -1,4 +1,4 @@
-"""Other neighbours: a known policy that does the same and says otherwise; and rules that can't see a field.
+"""Variations of known policies: neighbours that do the same and say otherwise, and rules that can't see a field.
 
 A policy knows itself and its view, never another policy.  So a rule that is right beside every neighbour has to be right
 beside these: they take the same acts at the same time, as far as their rules let them, and only what they say, or whether

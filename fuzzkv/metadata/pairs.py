@@ -1,4 +1,4 @@
-"""The search for pairs: schedules near a known conflict, and acts that are alike in all that their policy sees for itself."""
+"""The search for pairs of traces: schedules near a known conflict, and acts before which a policy has seen the same by itself."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _STEP = 50
 
 @dataclass(frozen=True)
 class Bound:
-    """How far a search looks.
+    """Bounds of a search for pairs.
 
     ``schedules`` are drawn near the case from ``seed`` (more where few acts to refuse are met).  Around each of the first
     ``exact`` acts that have to be refused, up to ``around`` schedules are looked at in which only others act otherwise; and

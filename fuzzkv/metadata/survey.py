@@ -1,4 +1,4 @@
-"""A fast look at one schedule: every act that ran, with marks of what its policy had seen until then, and what broke first."""
+"""Runs one schedule and notes every act with a hash of all that its policy had observed, and what broke first."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Broke:
-    """What broke first: at which event, which invariant, by whom (-1: nobody), with what, on which page."""
+    """A violation: at which event, which invariant, by whom (-1: nobody), with what, on which page."""
 
     event: int
     invariant: str
@@ -114,7 +114,7 @@ class Surveyor:
 
 
 def broke(s: Sequence[int]) -> tuple[Broke, ...]:
-    """What is broken in a state, in the order in which it came to be."""
+    """The violations recorded in a state, in the order in which they came to be."""
     c = COLUMNS
     found = [
         Broke(

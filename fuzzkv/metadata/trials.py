@@ -1,5 +1,4 @@
-"""Runs in which one can look over a policy's shoulder: what it saw before each of its acts, and what would have come of it
-if one of them had been refused.
+"""Runs that record what a policy observed before each act, and in which single acts can be refused.
 
 An *act* is one call of a primitive by a policy's rule.  A run is made by the machine's Python reader; where calls have to be
 heard or refused, the rule is read from the same source with the primitives that it calls bound to listening ones.
@@ -35,7 +34,7 @@ Hear = Callable[[Any, int, str, tuple[int, ...]], Answer]
 
 @dataclass(frozen=True)
 class Setting:
-    """What is the same in all traces of a composition: the machine's configuration and the policies, slot by slot.
+    """The constants of all traces of a composition: the machine's configuration and the policies, slot by slot.
 
     ``altered`` has, by slot, policies that stand in for those (``metadata.neighbours``).
     """

@@ -1,4 +1,4 @@
-"""The explorer: all schedules of a scope for one policy set, in compiled code, within a bound of memory."""
+"""Runs the explicit-state search of one policy set and scope in compiled code, within a bound of memory."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class Explorer:
 
 
 class _ExplorerRun:
-    """One search in one form."""
+    """One search under one projection of the states."""
 
     def __init__(self, explorer: Explorer, top: int, safe: Container[int], exact: bool) -> None:
         self.explorer, self.core, self.top = explorer, explorer._core, top

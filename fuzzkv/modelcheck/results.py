@@ -1,4 +1,4 @@
-"""What an exhaustive search comes to, and how many states fit a bound of memory."""
+"""Results of an exhaustive search as data, and the number of states that fit a bound of memory."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ShortestSchedule:
 
 @dataclass
 class Explored:
-    """What is known of a set so far: nodes ("states"), the depth that is complete, nodes in it, events tried that changed
+    """The result of one policy set so far: nodes ("states"), the depth that is complete, nodes in it, events tried that changed
     something, merges, merges that were looked at, schedules cut short by a failure, classes, and why it ended.
 
     ``states`` that were met, ``frontier`` of them at the last complete depth.  ``capacity`` is the number of states that

@@ -1,5 +1,4 @@
-"""How many items a claim needs, by simulating the exact decision rule, and what several looks at the data
-cost.
+"""Power of the paired tests by simulating the exact decision rule: items that a claim needs, and the price of several looks.
 
 The discordance rate drives the sample size, not the accuracy: measure it in a pilot, then simulate. A run
 that can't reach the wanted power says so and claims nothing.

@@ -2,7 +2,7 @@
 
 Source: the page evictor of OpenVINO GenAI, `CacheEvictionConfig` ([C][D]: running attention normalised
 by lifetime, whole pages only, start and recent areas protected, ties to the lower index), at level F2 (one
-page for all layers).  Fidelity [R]: a page leaves through a grave on the host, where it can be called back
+page for all layers).  Fidelity [R]: a page leaves through a staging area on the host, where it can be called back
 for ``GRACE`` steps of its session, before it is deleted for good; losses are charged as calibrated.
 """
 
@@ -54,8 +54,8 @@ def evict_room(s: State, k: PolicyId, r: SessionId) -> Bool:
 
 
 def evict_rule(s: State, k: PolicyId) -> None:
-    """One act: call back what was read again, delete what has lain its time, bury what is staged, condemn one
-    page.
+    """Call back a page that was read again, delete one whose grace is over, move a staged one off the device, and
+    mark one more for eviction.
     """
     back, expired, ready, failed, low = -1, -1, -1, -1, -1
     for p in each(NP):

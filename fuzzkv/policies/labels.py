@@ -1,4 +1,4 @@
-"""The conflicts of the default policies that the design names."""
+"""The design's names of conflicts among the default policies."""
 
 from __future__ import annotations
 

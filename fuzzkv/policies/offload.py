@@ -55,7 +55,7 @@ def offload_victim(s: State, k: PolicyId, p: PageId) -> Int:
 
 
 def offload_rule(s: State, k: PolicyId) -> None:
-    """One act: settle quotes, place one page on the host, store one, prefetch one."""
+    """Take back quotes of pages that returned, place one page on the host, store one, prefetch one."""
     now = get(s, NOW, 0)
     budget = own_in_flight(s, k) < get(s, PARAM, k * NPARAM + OWN_LINK)
 

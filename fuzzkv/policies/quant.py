@@ -39,7 +39,7 @@ def quant_room(s: State, k: PolicyId, r: SessionId) -> Bool:
 
 
 def quant_rule(s: State, k: PolicyId) -> None:
-    """One act: restore one page that is hot again, consume one backup, quantise one page, back one up."""
+    """Restore one page that is hot again, consume one backup, quantise one page, back one up."""
     now = get(s, NOW, 0)
     hot, whole, oldest, ready, failed, cold = -1, -1, -1, -1, -1, -1
     for p in each(NP):

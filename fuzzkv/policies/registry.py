@@ -56,7 +56,7 @@ def survey() -> tuple[dict[str, Policy], list[UsageError]]:
 
 
 def registered() -> dict[str, EntryPoint]:
-    """What installed packages register, by name; nothing of it is imported."""
+    """The entry points of installed packages, by name; nothing of it is imported."""
     found: dict[str, EntryPoint] = {}
     for point in entry_points(group=ENTRY_POINTS):
         found.setdefault(point.name, point)

@@ -16,7 +16,7 @@ MARKS: Final = {"ok": ("ok", "green"), "note": ("note", "bold magenta"), "proble
 
 
 class PolicyLike(Protocol):
-    """What the listing needs of a policy (read only)."""
+    """The attributes of a policy that the listing reads."""
 
     @property
     def name(self) -> str: ...
@@ -29,7 +29,7 @@ class PolicyLike(Protocol):
 
 
 class FindingLike(Protocol):
-    """What the listing needs of a finding of the doctor (read only)."""
+    """The attributes of one line of the doctor that the listing reads."""
 
     @property
     def level(self) -> str: ...
@@ -42,7 +42,7 @@ class FindingLike(Protocol):
 
 
 class AbilityLike(Protocol):
-    """What the listing needs of a feature of the engine that was tried (read only)."""
+    """The attributes of a tried feature of the engine that the listing reads."""
 
     @property
     def name(self) -> str: ...

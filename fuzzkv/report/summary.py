@@ -1,4 +1,4 @@
-"""What a case looks like on the screen: the summary table, one line per case, and the closing sentence.
+"""The screen of cases: the summary table, one line per case, and the closing sentence.
 
 Colours are the terminal's own red, green and magenta with bold, which read on light and dark grounds; every
 colour repeats what a word says already, so nothing is lost without colour. All text of ours is ASCII.

@@ -1,4 +1,4 @@
-"""Confirming cases on an engine: what a hunt and `fuzzkv replay --target vllm` do with a case."""
+"""Confirms cases of the model on an engine, for ``fuzzkv hunt`` and ``fuzzkv replay --target vllm``."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ class Confirming:
 
 @dataclass(frozen=True)
 class Replayed:
-    """What a replay came to: ``fails`` is whether the case still fails, ``None`` if that can't be said."""
+    """The result of a replay: ``fails`` is whether the case still fails, ``None`` if that can't be said."""
 
     verdict: str
     detail: str

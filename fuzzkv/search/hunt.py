@@ -1,4 +1,4 @@
-"""The way of a hunt: accept each policy alone, search, shrink, file, confirm.
+"""A whole hunt on the model: admission, search, shrinking, filing, confirmation.
 
 What is found is filed at once, so an interrupt or a kill loses nothing; confirmations are added to the filed
 cases as they come.
@@ -29,7 +29,7 @@ from fuzzkv.simulator.bulk.tally import Tally
 
 @dataclass(frozen=True)
 class HuntResult:
-    """What a hunt came to: exit code, the filed cases, the names of policies that failed alone."""
+    """The result of a hunt: exit code, the filed cases, the names of policies that failed alone."""
 
     exit_code: int
     cases: tuple[dict[str, Any], ...]
@@ -50,7 +50,7 @@ class _Hunt:
 
     @property
     def cases(self) -> list[dict[str, Any]]:
-        """What is filed; a case that couldn't be written is among them."""
+        """The filed cases; a case that couldn't be written is among them."""
         return [dict(done.case) for done in self.search.filing.filed.values()] if self.search else []
 
     def run(self, policies: Sequence[Policy]) -> None:

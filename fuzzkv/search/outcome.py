@@ -1,4 +1,4 @@
-"""What a hunt came to: its outcome, its exit code, and what its summary says besides the cases."""
+"""The outcome of a hunt: its word, its exit code, and the remarks of its summary."""
 
 from __future__ import annotations
 

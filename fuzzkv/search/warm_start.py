@@ -1,4 +1,4 @@
-"""The solver as the guide of a hunt: what it finds in short schedules is filed, and seeds the search.
+"""The warm start of a hunt: what the solver finds in short schedules is filed and seeds the search.
 
 It looks at every schedule of so many events, however long that takes (up to a limit that keeps a hunt alive), so that the
 same hunt comes to the same cases on every machine.

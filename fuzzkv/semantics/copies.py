@@ -1,4 +1,4 @@
-"""What is in flight: how a copy gets on the link and off it, and how a primitive is counted."""
+"""Copies in flight: how one gets on the transfer channel and off it, and how a primitive that ran is counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a policy could be shown before it acts: facts about one page, and sums that several policies share.
+"""Facts about one page, and sums that several policies share, of which a guard may be built.
 
 A guard is a condition over these.  A text takes, by name, the state ``s``, the slot ``k`` of the policy that would act, and
 what the act says: its page ``p`` or session ``r``, and the rest.

@@ -1,4 +1,4 @@
-"""What the bytes of a page depend on: ghost tags, index keys, and what a wrong tag says about its cause.
+"""Ghost tags and index keys: one number that says what the bytes of a page depend on, and what a wrong one tells.
 
 A ghost tag is one number with a field for each thing that bytes depend on, so a reader that meets a wrong tag
 can name what is wrong with it: another owner's bytes, another branch, another adapter, another layout ...  An

@@ -1,4 +1,4 @@
-"""What a policy is to the machine: a name, parameters, a manifest and what it does when it may act."""
+"""A policy as data: a name, parameters, a manifest and the rule that runs when it may act."""
 
 from __future__ import annotations
 

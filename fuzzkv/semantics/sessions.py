@@ -1,4 +1,4 @@
-"""Sessions: how one opens, with its pages computed or still to do, and how one ends."""
+"""Sessions (vLLM's requests): opening one, with its pages computed or still to do, and closing one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a policy in ordinary Python sees and does: the cache as objects, over the same state and primitives."""
+"""The object view for policies in ordinary Python: the cache, its pages and sessions over the same state and operations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Histories: what happened when a policy set ran under a schedule."""
+"""Histories: every event and primitive of a run of a policy set under a schedule."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Record:
 
 @dataclass(frozen=True)
 class History:
-    """A run: the policies that took part, every primitive in order, what it came to, and the sums at its end.
+    """A run: the policies that took part, every primitive in order, its outcome, and the sums at its end.
 
     ``latencies`` of all steps in ticks; ``freed`` device capacity that pages gave up, in quarter frames x
     ticks; ``refused`` counts the contract's refusals by clause, ``goals`` how often each interaction was reached, by name.

@@ -1,4 +1,4 @@
-"""The written-out reader with somebody in between: each act of a rule is told, and may be kept from happening."""
+"""The written-out interpreter with hooks: each act of a rule is reported first, and may be kept from happening."""
 
 from __future__ import annotations
 

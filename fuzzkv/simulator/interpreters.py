@@ -1,4 +1,4 @@
-"""The two readers of the one text that run on numbers in Python: plain, and written out.
+"""The two interpreters of the semantics that run on numbers in Python: plain, and written out.
 
 The compiled one is in ``simulator.bulk.core``.
 """
@@ -85,7 +85,7 @@ def plain_apply(policies: Sequence[Policy]) -> Callable[..., None]:
 
 
 def begin(policies: Sequence[Policy], mask: int) -> None:
-    """What comes before every run of an arm: a free rule that keeps state of its own in Python starts afresh."""
+    """Before every run of an arm: clear the state that free rules keep in Python."""
     for k, policy in enumerate(policies):
         if policy.fresh is not None and mask >> k & 1:
             policy.fresh()
@@ -104,7 +104,7 @@ def text_digest(policies: Sequence[Policy]) -> str:
 
 
 def rule_digest(policy: Policy) -> str:
-    """What the policy does, as 16 hex digits: a hash of its rule with everything that it calls, written out."""
+    """A digest of the policy's rule, 16 hex digits: a hash of its rule with everything that it calls, written out."""
     if policy.free:
         # The rule may be an object with a method ``__call__``.
         rule = policy.rule if inspect.isroutine(policy.rule) else type(policy.rule)

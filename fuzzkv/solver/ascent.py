@@ -1,4 +1,4 @@
-"""The search of the solver: every set of some policies, one event deeper at a time, until nothing new is left in the time.
+"""Iterative deepening: every set of some policies, one event deeper at a time, until the time is over.
 
 At each depth a set is asked for a violation that isn't known yet; an answer is judged on the machine, its class is taken
 away, and the set is asked again.  When there is none, every schedule of that many events is safe but for the classes found,
@@ -24,7 +24,7 @@ PATIENCE = 60
 
 @dataclass(frozen=True)
 class Judged:
-    """What the machine says of a schedule: the classes that the whole set shows, or which smaller sets fail under it."""
+    """The verdict of the machine on a schedule: the classes that the whole set shows, or which smaller sets fail under it."""
 
     shown: tuple[Target, ...] = ()
     failing: tuple[int, ...] = ()

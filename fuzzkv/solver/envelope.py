@@ -1,4 +1,4 @@
-"""What the solver knows of a policy in ordinary Python: its manifest.
+"""The over-approximation of a policy in ordinary Python by its manifest.
 
 An act of it is up to ``CALLS`` primitives, each one that the manifest declares or that only says something, with any
 arguments.  That is wider than the policy: an answer may be a schedule that the policy itself would never make harmful.  The

@@ -119,7 +119,7 @@ def prove(
 
 
 class _Attempt:
-    """What was shown so far, by text and goal."""
+    """The goals that were shown so far, by operation."""
 
     def __init__(self, composition: Composition, limits: _Limits, processes: int, tell: Tell | None) -> None:
         self.composition, self.limits, self.tell = composition, limits, tell

@@ -1,4 +1,4 @@
-"""What has to be shown for a proof by induction: assumptions and goals for every text that can run.
+"""Proof obligations of an induction: assumptions and goals for every operation that can run.
 
 Each text (``solver.texts``) is run once over a state that nobody knows, within a window.  Columns that no text ever
 changes keep the numbers of the first state; which these are is found by running the texts until nothing new changes.
@@ -188,7 +188,7 @@ class Composition:
         return self._names
 
     def _first_state(self) -> Segment:
-        """What has to hold in the first state of any configuration."""
+        """The obligations in the first state of any configuration."""
         cells: list[Any] = list(self._first)
         assumed: list[tuple[str, Term]] = []
         for name in (*CONFIGURED, "MF_HORIZON"):
@@ -205,7 +205,7 @@ class Composition:
     # Texts.
 
     def segments(self, text: Text) -> list[Segment]:
-        """What has to be shown for a text, from its begin to its end."""
+        """The obligations of an operation, from its begin to its end."""
         if text.name not in self._known:
             self._known[text.name] = self._run(text)
         return self._known[text.name]

@@ -1,4 +1,4 @@
-"""What ``fuzzkv verify --keep`` shows of the lengths of known cases, written into the corpus.
+"""Writes what ``fuzzkv verify --keep`` shows of the lengths of known cases into the corpus.
 
 A case whose schedule is the shortest of its class in the window that was searched says so from then on, and the next
 ``verify`` needn't ask again.  A shorter schedule is filed beside the old case, which says so.  Classes of which there is no

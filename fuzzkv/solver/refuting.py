@@ -1,4 +1,4 @@
-"""Whether known schedules are the shortest of their classes: each is asked for one event less, the shortest first.
+"""Asks of known schedules whether they are the shortest of their classes: one event less each, the shortest first.
 
 One named class is asked about far more cheaply than anything new (``solver.ascent``), so depths are reached here that a
 search without a start wouldn't come to.

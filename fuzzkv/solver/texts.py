@@ -22,7 +22,7 @@ _ENDLESS = (TICK, LATE)
 
 
 class InterpreterSetting(Protocol):
-    """What a text runs in: a reader, a policy set, a window, and arguments that nobody knows."""
+    """The setting of an operation: an interpreter, a policy set, a window, and arguments that nobody knows."""
 
     policies: tuple[Policy, ...]
     window: Window

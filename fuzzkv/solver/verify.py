@@ -72,7 +72,7 @@ Known = dict[int, dict[Target, Refuted]]
 
 @dataclass(frozen=True)
 class SetVerdict:
-    """What is known of one set: ``refuted``, or ``bounded(k)``: every schedule of up to k events is safe but for the classes."""
+    """The result of one set: ``refuted``, or ``bounded(k)``: every schedule of up to k events is safe but for the classes."""
 
     policies: tuple[str, ...]
     refuted: tuple[Refuted, ...]
@@ -89,7 +89,7 @@ class SetVerdict:
 
 @dataclass
 class Verified:
-    """What came of all sets, the smaller ones first."""
+    """The results of all sets, the smaller ones first."""
 
     window: Window
     sets: list[SetVerdict] = field(default_factory=list)
@@ -160,7 +160,7 @@ class Verification:
         return Recipe(Schedule(self.names(mask), events), chosen, self.config)
 
     def judge(self, mask: int, events: Events) -> Judged:
-        """What the machine says: the Python reader runs the set and every smaller one."""
+        """The machine's verdict: the Python interpreter runs the set and every smaller one."""
         recipe = self.recipe(mask, events)
         full = (1 << len(recipe.policies)) - 1
         arms = outcomes(recipe.histories(enforce=self.enforce))

@@ -1,4 +1,4 @@
-"""The way of a hunt over lives of a real engine: each policy alone, then pairs and triples, one engine a set.
+"""A whole hunt on a live engine: each policy alone, then pairs and triples, one engine instance a set.
 
 Same seed, same schedules: those of a set depend on the seed, the set and what its own runs reached.  Time only decides how
 many there are.  What is found is filed at once.

@@ -1,4 +1,4 @@
-"""A live case again: every subset of its policies under its schedule."""
+"""Replays a live case: every subset of its policies under its schedule."""
 
 from __future__ import annotations
 

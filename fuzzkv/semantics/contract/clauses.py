@@ -1,4 +1,4 @@
-"""The clauses of the contract: what a policy's action is refused for when the contract is enforced.
+"""The clauses of the contract: for each, when a policy's action is refused while the contract is enforced.
 
 They read quotes, manifests and the shared ledgers, never a policy's inside.  Each refusal is counted under
 its clause.

@@ -1,4 +1,4 @@
-"""What is always true of a state while the contract is enforced: the facts that a proof by induction stands on.
+"""Inductive facts: what holds in every state while the contract is enforced, for proofs of any length.
 
 Each fact looks at one thing of the state (a page, a frame, a copy, a session, a policy, or the machine as a whole) and
 holds before and after every event, whatever the policies do, as long as they use the primitives for placement,

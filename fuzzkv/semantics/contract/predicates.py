@@ -1,5 +1,4 @@
-"""The predicates of the invariants: each is looked at where it can first become false, on the page that was
-touched.
+"""The checks of the invariants: each is made where it can first become false, on the page that was touched.
 
 ``semantics.contract.invariants`` has their rules in words, their severity and what implies them.
 """

@@ -1,4 +1,4 @@
-"""Admission and preemption: who waits, who runs, which frames are kept back, and whether anybody gets on."""
+"""Operations of admission and preemption: waiting and running sessions, frames kept back, rounds without progress."""
 
 from __future__ import annotations
 

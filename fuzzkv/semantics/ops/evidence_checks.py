@@ -1,4 +1,4 @@
-"""Certificates as things that are given and spent: one policy scores a page, another acts on the score."""
+"""Operations on certificates: one policy scores a page, another consumes the score as the evidence for an act."""
 
 from __future__ import annotations
 

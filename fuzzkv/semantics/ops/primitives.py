@@ -1,4 +1,4 @@
-"""The semantics of every primitive: what it requires and what it changes.  The one place where this is said.
+"""The operations for placement, precision and deletion: what each requires and what it changes.
 
 Every primitive takes the state, a guard, the policy that acts (a slot, or ``NOBODY``) and a page, and returns
 whether it ran.  It runs where it is physically possible and, with the contract on, permitted; nothing else

@@ -1,4 +1,4 @@
-"""Renewal: new weights, sleep and wake; what they make of everything that is cached."""
+"""Operations of renewal: new weights, sleep and wake, and the parts of the cache that they clear."""
 
 from __future__ import annotations
 

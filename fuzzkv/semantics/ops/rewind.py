@@ -1,4 +1,4 @@
-"""Rewind: what a user takes back, and what becomes of the cache: rollback, fork, crop."""
+"""Operations of rewind: abort, rollback, fork and crop of a session's text, and what they do to the cache."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Layouts and scales: how the bytes of a frame are laid out, and the sidecar without which a payload means
-nothing.
-"""
+"""Operations on layouts and scales: the layout of a frame's bytes, and the scales without which a coded payload is garbled."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What else is in flight besides copies between device and host: steps that ran ahead, receives from a peer,
-and copies to and from an external store; and the claim that a page has arrived.
+"""Operations on transfers besides host copies: steps that ran ahead, receives from a peer, copies to and from an external
+store, and the claim that a page has arrived.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What the workload and the environment do: sessions come and go, steps read, time passes, copies fail and
-are late.
+"""Transitions of the workload and the environment: sessions come and go, steps read, time passes, copies fail and are
+late.
 
 A step reads every page of its session that is on the device (a page that isn't is left out of attention) and
 asks about one of them, its focus.  A focus that lies on the host is loaded while the step waits, or read in

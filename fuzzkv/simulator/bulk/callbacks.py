@@ -1,4 +1,4 @@
-"""Free policies in the compiled search: their rules are called back through the C interface of Python.
+"""Callbacks from the compiled search into rules in ordinary Python, through the C interface of Python.
 
 The compiled core has only the address of a state; the rule gets the same memory as an indexable view.  What a
 rule raises can't pass through compiled code: it is kept, the search is told to stop, and it is raised afterwards.

@@ -1,4 +1,4 @@
-"""The third reader: the same text over terms, so that a schedule may have numbers that aren't known yet.
+"""The symbolic interpreter: the same semantics over terms, so that a schedule may have numbers that aren't known yet.
 
 Every cell of the state is a Python int or a term of an algebra: Z3's integers (``simulator.symbolic.terms``, for proofs) or bits
 (``simulator.symbolic.circuit``, for searches).  What is known stays an int, so a concrete run is a concrete run.  The functions of

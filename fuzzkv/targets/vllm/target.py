@@ -1,4 +1,6 @@
-"""Real engines for a hunt or a replay: lives in processes of their own, watched from inside, and isolated controls."""
+"""Real engines for a hunt or a replay: engine instances in processes of their own, watched from inside, and isolated
+controls.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ UNREADABLE: Final = "FKV110"
 
 
 class Engines:
-    """Starts lives on a device and judges their runs.  ``name`` is the engine's name and version; ``unwatched`` the number
+    """Starts engine instances on a device and judges their runs.  ``name`` is the engine's name and version; ``unwatched`` the number
     formats whose pages can't be read.
 
     Raises ``EnvironmentFailure``: FKV050 where no engine is installed, FKV051 for a version that was never tried.

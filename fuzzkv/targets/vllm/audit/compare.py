@@ -91,7 +91,7 @@ def limit(twins: Sequence[tuple[float, float]]) -> float:
 
 
 def judge(most: float, *, agree: bool, noise: float) -> Verdict:
-    """What a difference comes to: nan counts as one; another token within the noise is a tie."""
+    """The verdict on a difference: nan counts as one; another token within the noise is a tie."""
     if not most <= noise:
         return "differs"
     return "same" if agree else "numeric-tie"

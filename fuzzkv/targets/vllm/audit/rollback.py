@@ -1,4 +1,4 @@
-"""The way of a rollback audit: a worker process for each engine and model, their cells, and what they come to.
+"""A whole rollback audit: a worker process for each engine and model, their cells, and the verdicts.
 
 Same tokens, other cache: a decision step on a session's retained cache is compared with the same step on a
 cache rebuilt from the committed tokens alone. Whatever differs beyond the noise of two rebuilt caches comes

@@ -1,4 +1,4 @@
-"""The same audit of a server that keeps a prefix cache by content: what becomes of a branch's blocks.
+"""The audit of a server with a content-addressed prefix cache: what becomes of an aborted branch's blocks.
 
 A server has no handle on a session: each request brings its whole transcript, and blocks are reused by what
 they hold. ``Server`` is what the audit needs of one; tests plant faulty ones.

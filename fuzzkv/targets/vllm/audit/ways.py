@@ -1,4 +1,4 @@
-"""What is done to a cache object when a branch is aborted: the ways that are audited, over a small protocol.
+"""The audited ways of aborting a branch on a cache object, over a small protocol.
 
 ``Sessions`` is what a library's cache objects can do; tests plant faulty ones. A way that is meant to be safe
 promises that the decision is that of the committed tokens; as they are, retained caches don't.

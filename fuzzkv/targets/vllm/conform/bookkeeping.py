@@ -1,4 +1,5 @@
-"""What has to be remembered while a log is made into a run of the model: who is who on both sides, and what is on its way.
+"""The state of a translation from log to model: which session, page and frame stands for which request and block, and
+the transfers under way.
 
 A block of the engine and a frame of the model are the same while a page of a session, or the index, has them; a request is a session
 from the time that the model has a free one. A session *lingers* when the engine has freed its blocks while stores from them go on: the

@@ -1,4 +1,4 @@
-"""The way of a whole run: sets of the engine's policies, random small schedules on a life of each, every log made again on the model.
+"""A whole conformance run: random small schedules on an engine instance a policy set, every log made again on the model.
 
 What no known gap explains is shrunk on the engine and told with its schedule.
 """
@@ -57,7 +57,7 @@ Start = Callable[[EngineConfig], AbstractContextManager[WatchedEngine]]
 
 @dataclass
 class Row:
-    """What came of one set."""
+    """The result of one policy set."""
 
     policies: Set
     schedules: int = 0

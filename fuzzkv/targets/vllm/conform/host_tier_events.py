@@ -1,4 +1,4 @@
-"""Rows of the host tier: which page a transfer moves, and which act of the contract that is."""
+"""Translates the log's rows of the host tier: which page a transfer moves, and which operation that is."""
 
 from __future__ import annotations
 

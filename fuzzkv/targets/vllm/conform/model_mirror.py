@@ -1,4 +1,4 @@
-"""A run of the model whose one policy does what it is told: it replays the decisions of an engine.
+"""A run of the model whose one policy replays the decisions of an engine.
 
 Workload events go through the Python reader (:func:`fuzzkv.simulator.interpreters.python_apply`), acts through the policy's turn, by the
 primitives of the contract. Time is the log's: a copy ends when the log says so (its ``J_END`` is set to now), and what a text is made of

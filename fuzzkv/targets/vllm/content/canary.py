@@ -1,4 +1,4 @@
-"""Ghost tags in KV bytes: what lies in a page, read from the page itself.
+"""Ghost tags in KV bytes: which token and position each slot of a block holds, read from the block itself.
 
 In the first layer a slot's value depends on the token alone and its key on the token and its position. So a page can
 be read like text: which token at which position each slot holds. Foreign, stale, shifted, half-filled and overwritten
@@ -44,7 +44,7 @@ class Canary:
         self.checked = 0
 
     def known(self, page: int) -> Known | None:
-        """What a page was last found to hold; None if it wasn't looked at since it changed."""
+        """The content that a page was last found to have; None if it wasn't looked at since it changed."""
         return None if page in self._moved else self._known.get(page)
 
     def forget(self) -> None:
@@ -54,7 +54,7 @@ class Canary:
         self.reader.forget()
 
     def read(self, page: Bytes, adapter: int = 0) -> list[Slot]:
-        """What every slot of a page of layer 0 holds (:meth:`Reader.read`)."""
+        """The content of every slot of a page of layer 0 (:meth:`PageReader.read`)."""
         return self.reader.read(page, adapter)
 
     def check(self, pages: Sequence[Bytes], held: Sequence[Held]) -> list[PageMismatch]:

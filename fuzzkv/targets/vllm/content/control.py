@@ -1,4 +1,4 @@
-"""The isolated control: what a request generates when nothing else happens.
+"""The isolated control: what a request generates alone on a fresh engine.
 
 A plain engine in a process of its own (vLLM's KV connector is one for a whole process), one request at a
 time, no prefix cache, whole prompts. Answers depend on the model, the engine's version, the KV number format,

@@ -1,4 +1,4 @@
-"""What to call a page that doesn't hold what it should: whose bytes lie there instead."""
+"""Names what lies in a block that doesn't hold what it should: foreign, stale, shifted, half-filled or overwritten bytes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ INVARIANT: Final[dict[str, str]] = {
 
 @dataclass(frozen=True)
 class Held:
-    """What a request may read: its tokens, how many of them are computed, its blocks, its adapter (0: none)."""
+    """A request's readable blocks: its tokens, how many of them are computed, its blocks, its adapter (0: none)."""
 
     request: int
     tokens: Sequence[int]
@@ -65,7 +65,7 @@ class Known:
 
 @dataclass(frozen=True)
 class Scene:
-    """What is known when a page is found wrong."""
+    """The state of the run when a page is found wrong."""
 
     reader: PageReader
     known: Mapping[int, Known]

@@ -1,4 +1,4 @@
-"""What of a live run is wrong: bytes of pages while it runs, tokens and tiers when it is over.
+"""The oracles of a live run: bytes of blocks while it runs, tokens and host tier when it is over.
 
 ``ContentWatcher``
     reads the pages that every running request may read, after each step, with the canary, what the host tier has stored, and what
@@ -36,7 +36,7 @@ REPEATS: Final = 3
 
 
 class EngineView(Protocol):
-    """What the content oracle reads of an engine (or of a toy, in tests)."""
+    """The view of an engine that the content oracle reads (or of a toy, in tests)."""
 
     requests: Sequence[Any]
     journal: Any
@@ -93,7 +93,7 @@ class ContentWatcher:
         """Nothing to see yet."""
 
     def after_step(self, engine: Any) -> Iterable[LiveViolation]:
-        """What running requests would read and shouldn't."""
+        """Violations in the pages that running requests would read."""
         self._steps += 1
         return self._look(engine) if self._steps % self.every == 0 else ()
 
@@ -172,7 +172,7 @@ class FailedLoads:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a request generates on an isolated engine: greedy tokens, and at each the gap (nats) of the two best."""
+    """The answer of a request on an isolated engine: greedy tokens, and at each the gap (nats) of the two best."""
 
     tokens: tuple[int, ...]
     gaps: tuple[float, ...]
@@ -180,7 +180,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Compared:
-    """What a comparison came to: violations, and how many first differences were numeric ties."""
+    """The result of a comparison: violations, and how many first differences were numeric ties."""
 
     violations: tuple[LiveViolation, ...]
     ties: int

@@ -13,7 +13,7 @@ Broken = tuple[str, str, int, str]
 
 
 class PoolView(Protocol):
-    """What is read of an engine (or of a toy, in tests). Block 0 is never used."""
+    """The view of an engine that the checks read (or of a toy, in tests). Block 0 is never used."""
 
     def total(self) -> int:
         """Blocks that may be used."""
@@ -24,7 +24,7 @@ class PoolView(Protocol):
         ...
 
     def free_count(self) -> int:
-        """What the pool says it has free."""
+        """The number of blocks that the pool says are free."""
         ...
 
     def references(self) -> Sequence[int]:
@@ -45,7 +45,7 @@ class PoolView(Protocol):
 
 
 def broken(view: PoolView) -> list[Broken]:
-    """What doesn't hold: every block is either free, once, or held, as often as its reference count says; the prefix cache's
+    """Violations of: every block is either free, once, or held, as often as its reference count says; the prefix cache's
     index and the blocks' own keys agree."""
     found: list[Broken] = []
     free, references = view.free_list(), view.references()

@@ -27,7 +27,7 @@ from fuzzkv.targets.vllm.schedule import BLOCK
 
 
 def environment() -> dict[str, str]:
-    """What a life's process is started with."""
+    """The environment variables of an engine process."""
     return {**ENVIRONMENT, "PYTHONHASHSEED": "0", "NUMBA_NUM_THREADS": "1"}
 
 
@@ -215,7 +215,7 @@ class LiveEngine:
         return found
 
     def free_count(self) -> int:
-        """What the pool says it has free."""
+        """The number of blocks that the pool says are free."""
         return int(self._pool.get_num_free_blocks())
 
     def references(self) -> list[int]:

@@ -1,5 +1,5 @@
-"""What this build of the engine can do, found out by trying: each attempt of
-:mod:`fuzzkv.targets.vllm.engine.attempts` in a process of its own.
+"""Finds out what this build of the engine can do: each attempt of :mod:`fuzzkv.targets.vllm.engine.attempts` in a
+process of its own.
 
 Verdicts: ``supported`` (it ran, did something, and its tokens are a plain engine's, or near enough where the
 format is lossy), ``fails alone`` (accepted, and wrong or dead without any other policy), ``inert`` (accepted
@@ -154,7 +154,7 @@ class Trying:
 
 
 def judge(attempt: Attempt, found: dict[str, Any], plain: dict[str, Any]) -> Ability:
-    """What an attempt's result means beside the plain engine's."""
+    """The verdict on an attempt, beside the plain engine's result."""
 
     def ability(verdict: Verdict, said: str) -> Ability:
         return Ability(attempt.name, verdict, attempt.tried, said)

@@ -1,4 +1,4 @@
-"""Between two runs of one life: the engine is set back, and that it is as at birth is proved, not hoped.
+"""Sets an engine instance back between two runs, and proves that it is as after its start.
 
 Part of :mod:`fuzzkv.targets.vllm.engine.internals`: it reads and sets vLLM's own fields.
 """

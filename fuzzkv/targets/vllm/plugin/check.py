@@ -1,4 +1,4 @@
-"""Whether a user's class keeps the rules when it is called alone, without an engine."""
+"""Checks whether a user's class keeps the rules when it is called alone, without an engine."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KEEPS: Final[dict[str, tuple[Keeper, ...]]] = {
 
 @dataclass(frozen=True)
 class RuleVerdict:
-    """What came of one rule: ``kept`` (put to the test ``times`` times), ``broken`` or ``not exercised``."""
+    """The verdict on one rule: ``kept`` (put to the test ``times`` times), ``broken`` or ``not exercised``."""
 
     rule: Rule
     verdict: Literal["kept", "broken", "not exercised"]
@@ -37,7 +37,7 @@ class RuleVerdict:
 
 @dataclass(frozen=True)
 class Checked:
-    """What came of the rules of one class.  ``unsteady``: equal calls got different answers, so rules that compare two
+    """The verdicts on the rules of one class.  ``unsteady``: equal calls got different answers, so rules that compare two
     objects of the class could not be tested.
     """
 
@@ -67,7 +67,7 @@ def check_code(code: EngineCode, *, seed: int, examples: int) -> Checked:
 
 
 def judge(found: Exercised, *keepers: Keeper) -> tuple[RuleVerdict, ...]:
-    """What came of each rule of these keepers.  That a call returns is kept where no call failed."""
+    """The verdict on each rule of these keepers.  That a call returns is kept where no call failed."""
     judged = []
     for rule in rules_of(*keepers):
         times = found.checked[rule.id] or (found.examples if rule.id.endswith("-returns") else 0)

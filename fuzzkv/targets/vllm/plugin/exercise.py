@@ -41,7 +41,7 @@ class Broken:
 
 @dataclass
 class Exercised:
-    """What came of it: sequences tried, how often each rule was put to the test, and one entry for each broken rule.
+    """The result of exercising an object: sequences tried, how often each rule was put to the test, and one entry for each broken rule.
 
     ``unsteady``: two equal sequences of calls got different answers, so rules that compare two objects weren't tested.
     """

@@ -74,7 +74,7 @@ def require(device: str) -> str:
 
 @dataclass(frozen=True)
 class Scored:
-    """What one request said about its one allowed token: rank (1 = the greedy choice), logprob in nats, and
+    """The score of one request's one allowed token: rank (1 = the greedy choice), logprob in nats, and
     how far the best token's logprob was above it."""
 
     rank: int
@@ -166,7 +166,7 @@ class ReplayEngine:
         return self._absent.reduced
 
     def layout(self) -> dict[str, Any]:
-        """What was found at run time: shape and type of a layer's cache, layers, device."""
+        """The layout found at run time: shape and type of a layer's cache, layers, device."""
         t = self._caches[0].tensor
         return {
             "shape": list(t.shape),

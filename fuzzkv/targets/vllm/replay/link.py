@@ -1,4 +1,4 @@
-"""The link between host and device in a latency replay: one FIFO channel on which a page takes real time.
+"""The transfer channel between host and device in a latency replay: first in, first out, a page takes real time.
 
 A copy begins when those before it have ended and takes ``ticks * tick_us`` microseconds, so background
 copies delay a demand load. Its bytes move when it ends, in :meth:`ThrottledLink.poll`. Standard library

@@ -33,7 +33,7 @@ PageKey = tuple[int, int, int]
 
 @dataclass
 class ReplayPage:
-    """What the replay knows of a page: is it read, where its host copy is, what is in flight."""
+    """The state of a page in a replay: is it read, where its host copy is, what is in flight."""
 
     resident: bool = True
     host: list[Any] | None = None

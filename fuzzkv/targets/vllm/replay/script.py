@@ -1,4 +1,4 @@
-"""What a replay gets: a job with one flat script of page operations for every arm. Standard library only.
+"""The job of a replay: one flat script of page operations for every arm. Standard library only.
 
 An arm is a set of policies; its script is what they did to pages under one schedule, as plain operations.
 The verbs:
@@ -80,7 +80,7 @@ class ReplayArm:
 
 @dataclass(frozen=True)
 class ReplayJob:
-    """What is to be confirmed. The first arm is the empty control, the last the whole set.
+    """A job for a replay. The first arm is the empty control, the last the whole set.
 
     ``endpoint`` names the (request, page) pairs whose questions decide; empty: every page of every request.
     ``tick_us`` is the length of a tick in microseconds, ``slack_ticks`` the latency allowed above the

@@ -1,5 +1,4 @@
-"""The question that decides a quality replay: exact recall of a made-up sentence, cued by its first three
-words.
+"""The task of a quality replay: exact recall of a made-up sentence, cued by its first three words.
 
 A page of 32 tokens holds four whole sentences of eight tokens each (" The red wagon sings behind the
 church."), every word one token of SmolLM2's vocabulary, so no sentence straddles two pages. Page 0 begins

@@ -1,4 +1,4 @@
-"""From histories to scripts: what an engine has to do to replay each arm of a case.
+"""From histories to scripts: the page operations by which an engine replays each arm of a case.
 
 Only what the history says is translated; an engine replay decides nothing.  Pages that lie on the host when a
 session's questions are asked come back through the host copy that the arm still has, which is how a broken
