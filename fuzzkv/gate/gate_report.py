@@ -28,7 +28,7 @@ EXIT_CODES: Final = {
     "failed": EXIT_ENVIRONMENT,
     "interrupted": EXIT_INTERRUPTED,
 }
-Row = dict[str, Any]
+ReportRow = dict[str, Any]
 
 
 def as_report(run: Gate, *, standing: bool, seconds: float) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def clause_of(recipe: Recipe, event: int) -> tuple[int, str]:
     return next(iter(direct or refusals(recipe)), (-1, ""))
 
 
-def _outcome(run: Gate, report: Row) -> str:
+def _outcome(run: Gate, report: ReportRow) -> str:
     if run.interrupted:
         return "interrupted"
     if any(len(failure["policies"]) == 1 for failure in report["failures"]):
@@ -86,7 +86,7 @@ def _names(run: Gate, mask: int) -> list[str]:
 
 def _row(
     check: str, policies: list[str], verdict: str, text: str = "", seconds: float = 0.0, **counts: int
-) -> Row:
+) -> ReportRow:
     return {
         "check": check,
         "policies": policies,
@@ -97,7 +97,7 @@ def _row(
     }
 
 
-def _alone_row(run: Gate) -> Row:
+def _alone_row(run: Gate) -> ReportRow:
     name, seconds = [run.lineup.candidate.name], run.took.get("alone", 0.0)
     if run.fault:
         return _row("alone", name, "single-policy", run.fault, seconds)
@@ -115,7 +115,7 @@ def _alone_row(run: Gate) -> Row:
     return _row("alone", name, verdict, "it never acted" if alone.idle else text, seconds, **counts)
 
 
-def _corpus_rows(run: Gate) -> list[Row]:
+def _corpus_rows(run: Gate) -> list[ReportRow]:
     candidate = [run.lineup.candidate.name]
     if "corpus" not in run.took:
         return [_row("corpus", candidate, "not run")]
@@ -137,7 +137,7 @@ def _corpus_rows(run: Gate) -> list[Row]:
     return rows
 
 
-def _hunt_row(run: Gate, mask: int) -> Row:
+def _hunt_row(run: Gate, mask: int) -> ReportRow:
     names, engine = _names(run, mask), run.searched.get(mask)
     if engine is None or engine.drawn == 0:
         return _row("hunt", names, "not run")
@@ -150,7 +150,7 @@ def _hunt_row(run: Gate, mask: int) -> Row:
     return _row("hunt", names, verdict, text, run.seconds[mask], schedules=engine.drawn, kinds=kinds)
 
 
-def _failure(run: Gate, done: Filed) -> Row:
+def _failure(run: Gate, done: Filed) -> ReportRow:
     case, kind = done.case, done.case["class"]
     paths = [spec for name, spec in run.lineup.paths.items() if name in kind["policies"]]
     flags = f" --policies {','.join(paths)}" if paths else ""
@@ -176,7 +176,7 @@ def _failure(run: Gate, done: Filed) -> Row:
     }
 
 
-def _unnamed(candidate: str, reason: str) -> Row:
+def _unnamed(candidate: str, reason: str) -> ReportRow:
     """A failure of the candidate alone that no invariant names: its rule fails, or its manifest isn't true."""
     texts = ("invariant", "rule", "action", "actor", "clause", "case_id", "path", "explain", "replay")
     return {
@@ -200,7 +200,7 @@ def _shown_by(run: Gate, done: Filed) -> list[str]:
     ]
 
 
-def _errors(run: Gate) -> list[Row]:
+def _errors(run: Gate) -> list[ReportRow]:
     broken = run.filing.broken if run.filing is not None else []
     text = "the readers disagree on its schedule: please report this, it is a fault of fuzzkv"
     return [

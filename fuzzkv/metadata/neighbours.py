@@ -15,7 +15,7 @@ from dataclasses import replace
 from types import FunctionType
 from typing import Any
 
-from fuzzkv.metadata.trials import Answer, Hear, Setting, listening
+from fuzzkv.metadata.trials import CallFate, Hear, Setting, listening
 from fuzzkv.semantics.layout import ANSWER, COLUMNS, CURRENT_ATTENTION
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.vocabulary import get
@@ -24,22 +24,22 @@ Way = tuple[int, str]
 """A slot, and how its policy differs from the known one."""
 
 
-def _silent(name: str, arguments: tuple[int, ...]) -> Answer:
+def _silent(name: str, arguments: tuple[int, ...]) -> CallFate:
     return "pretend" if name in ("promise", "withdraw") else "let"
 
 
-def _exact(name: str, arguments: tuple[int, ...]) -> Answer:
+def _exact(name: str, arguments: tuple[int, ...]) -> CallFate:
     return "pretend" if name in ("quantise", "encode") else "let"
 
 
-def _certifies(target: int, horizon: int) -> Callable[[str, tuple[int, ...]], Answer]:
-    def say(name: str, arguments: tuple[int, ...]) -> Answer:
+def _certifies(target: int, horizon: int) -> Callable[[str, tuple[int, ...]], CallFate]:
+    def say(name: str, arguments: tuple[int, ...]) -> CallFate:
         return (arguments[0], target or arguments[1], horizon or arguments[2]) if name == "certify" else "let"
 
     return say
 
 
-SAYS: Mapping[str, tuple[Callable[[str, tuple[int, ...]], Answer], frozenset[str]]] = {
+SAYS: Mapping[str, tuple[Callable[[str, tuple[int, ...]], CallFate], frozenset[str]]] = {
     "quotes nothing": (_silent, frozenset({"promise"})),
     "keeps its bytes exact": (_exact, frozenset({"quantise", "encode"})),
     "predicts the answer": (_certifies(ANSWER, 0), frozenset({"certify"})),
@@ -87,9 +87,9 @@ def blindfolds(setting: Setting, k: int) -> Iterator[tuple[Way, ...]]:
             yield (k, how), *(way for way in other_neighbours(setting, k) if way[1] == "predicts the answer")
 
 
-def _all_of(says: list[Callable[[str, tuple[int, ...]], Answer]]) -> Hear:
-    def hear(s: Any, k: int, name: str, arguments: tuple[int, ...]) -> Answer:
-        answer: Answer = "let"
+def _all_of(says: list[Callable[[str, tuple[int, ...]], CallFate]]) -> Hear:
+    def hear(s: Any, k: int, name: str, arguments: tuple[int, ...]) -> CallFate:
+        answer: CallFate = "let"
         for say in says:
             now = say(name, arguments)
             if isinstance(now, tuple):

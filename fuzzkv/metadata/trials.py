@@ -24,11 +24,11 @@ _NAME = {function: name for name, function in OPERATIONS.items()}
 _PAGEWISE = frozenset(name for f, name in _NAME.items() if f.__code__.co_varnames[3:4] == ("p",))
 _V_COUNT, _EVENT = COLUMNS["V_COUNT"], COLUMNS["EVENT"]
 
-Answer = Literal["let", "refuse", "pretend"] | tuple[int, ...]
+CallFate = Literal["let", "refuse", "pretend"] | tuple[int, ...]
 """What becomes of a call: it goes through, it is refused, the rule is told that it ran though it didn't, or it goes through with
 other arguments.
 """
-Hear = Callable[[Any, int, str, tuple[int, ...]], Answer]
+Hear = Callable[[Any, int, str, tuple[int, ...]], CallFate]
 """``hear(state, slot, primitive, arguments)`` before a call."""
 
 
@@ -156,7 +156,7 @@ class Run:
             policy = setting.altered.get(k, setting.policies[k])
             self._rules[k] = listening(policy, self._hear, self._heard).rule
 
-    def _hear(self, s: Any, k: int, name: str, arguments: tuple[int, ...]) -> Answer:
+    def _hear(self, s: Any, k: int, name: str, arguments: tuple[int, ...]) -> CallFate:
         event = s[_EVENT]
         number = self._ordinals.get((event, k), 0)
         self._ordinals[event, k] = number + 1

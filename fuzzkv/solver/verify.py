@@ -66,7 +66,7 @@ class Refuted:
         return self.shortest == "certified" or (self.shortest != "known" and self.needs is None)
 
 
-Known = dict[int, dict[Target, Refuted]]
+KnownClasses = dict[int, dict[Target, Refuted]]
 """By set (mask) and class."""
 
 
@@ -170,11 +170,11 @@ class Verification:
         shown = [f.kind for f in findings(arms, full) if not f.consequence]
         return Judged(tuple((kind.invariant, kind.actor, kind.primitive) for kind in shown))
 
-    def filed(self, corpus: Path) -> Known:
+    def filed(self, corpus: Path) -> KnownClasses:
         """What the corpus has of these very policies and this configuration, if it still fails: by set and class, with
         how short its schedule is known to be.
         """
-        found: Known = {}
+        found: KnownClasses = {}
         for mask, one in self.ours(corpus):
             best = found.setdefault(mask, {})
             if one.target not in best or len(one.events) < len(best[one.target].events):
@@ -258,7 +258,7 @@ class Verification:
         result.seconds = time.monotonic() - began
         return result
 
-    def _seed(self, known: Known, seconds: float, left: Callable[[], float]) -> None:
+    def _seed(self, known: KnownClasses, seconds: float, left: Callable[[], float]) -> None:
         self._sow(known, 0, lambda: left() < seconds / 2)
         # Another seed's schedules may shrink to shorter ones, which costs less than to ask for them.
         for seed in range(1, SEEDS):
@@ -267,12 +267,12 @@ class Verification:
             self._sow(known, seed, lambda: left() < seconds * (1 - SOWING))
 
     @staticmethod
-    def _long(known: Known) -> bool:
+    def _long(known: KnownClasses) -> bool:
         """Whether there is a class about whose length the solver wouldn't soon be done."""
         classes = [found for classes in known.values() for found in classes.values()]
         return any(found.shortest == "known" and len(found.events) > SHORT for found in classes)
 
-    def _sow(self, known: Known, seed: int, late: Callable[[], bool]) -> None:
+    def _sow(self, known: KnownClasses, seed: int, late: Callable[[], bool]) -> None:
         """Add what a short search finds: classes that aren't known, and shorter schedules of those that are."""
 
         def drawn(schedules: int, classes: int) -> None:
@@ -289,7 +289,7 @@ class Verification:
                     known.setdefault(mask, {})[target] = Refuted(self.names(mask), target, events, "known")
 
     def _refute(
-        self, known: Known, spaces: dict[int, Space], climbs: Sequence[Climb], seconds: float
+        self, known: KnownClasses, spaces: dict[int, Space], climbs: Sequence[Climb], seconds: float
     ) -> None:
         """Ask about those classes, one by one, that the search of every schedule didn't come to."""
         claims = []
@@ -314,7 +314,7 @@ class Verification:
         length = len(found.events)
         return climb.aside.get(found.target, 0) >= length and climb.depth >= length - 1
 
-    def _answered(self, known: Known, claim: Claim) -> None:
+    def _answered(self, known: KnownClasses, claim: Claim) -> None:
         old = known[claim.mask][claim.target]
         case = old.case if claim.events == old.events else ""
         word = "proved" if claim.shown else "known"

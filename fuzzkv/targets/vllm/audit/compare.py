@@ -20,7 +20,7 @@ CEILING: Final = 1e-3
 ULP: Final = 2.0**-23
 """Relative distance of two neighbours in float32: the least noise that is assumed where none was measured."""
 
-Row = Any
+LogitRow = Any
 """One row of logits: a one-dimensional array of floats."""
 Verdict = Literal["same", "numeric-tie", "differs", "refused"]
 
@@ -63,7 +63,7 @@ class LogitDifference:
         }
 
 
-def compare(retained: Sequence[Row], rebuilt: Sequence[Row]) -> LogitDifference:
+def compare(retained: Sequence[LogitRow], rebuilt: Sequence[LogitRow]) -> LogitDifference:
     """The difference of two runs of equally many rows. ValueError if they are not."""
     a, b = (np.asarray(rows, dtype=np.float64) for rows in (retained, rebuilt))
     if a.shape != b.shape or a.ndim != 2:
@@ -102,12 +102,12 @@ def decimal(number: float) -> str:
     return format(number, ".6g")
 
 
-def _gap(row: Row) -> float:
+def _gap(row: LogitRow) -> float:
     top = np.partition(row, -2)[-2:]
     return float(top[1] - top[0])
 
 
-def _divergence(p: Row, q: Row) -> float:
+def _divergence(p: LogitRow, q: LogitRow) -> float:
     """KL(p || q) of two rows of logits, in nats."""
     log_p, log_q = (x - x.max() - np.log(np.exp(x - x.max()).sum()) for x in (p, q))
     found = float((np.exp(log_p) * (log_p - log_q)).sum())

@@ -31,7 +31,7 @@ _SILENCE: Final = 180.0
 """Seconds without a word after which a worker hangs."""
 
 Tell = Callable[[str], None]
-Report = dict[str, Any]
+AuditReport = dict[str, Any]
 
 
 def audit(
@@ -42,7 +42,7 @@ def audit(
     seconds: float,
     tell: Tell = lambda text: None,
     command: Sequence[str] | None = None,
-) -> Report:
+) -> AuditReport:
     """Run the audit; the report is plain data (``docs/audit.md``), its ``exit_code`` that of the command.
 
     Engines run one after the other, within ``seconds`` together: what is cut short is reported with the
@@ -103,7 +103,7 @@ def assemble(
     cells: Sequence[dict[str, Any]],
     examples: Sequence[dict[str, Any]],
     errors: Sequence[dict[str, str]],
-) -> Report:
+) -> AuditReport:
     """The report from what the workers told: verdicts, ways and the exit code."""
     limits = noises(cells)
     judged = [

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from fuzzkv.targets.vllm.audit.compare import Row
+from fuzzkv.targets.vllm.audit.compare import LogitRow
 from fuzzkv.targets.vllm.audit.scenarios import Scenario
 from fuzzkv.targets.vllm.audit.ways import FORCED, Role
 
@@ -26,7 +26,7 @@ class ServedAnswer:
     the cache."""
 
     tokens: tuple[int, ...]
-    rows: list[Row]
+    rows: list[LogitRow]
     cached: int
 
 

@@ -29,7 +29,7 @@ from typing import Any, Final, Literal, get_args
 
 from fuzzkv.errors import UsageError, did_you_mean
 
-Kind = Literal["quality", "latency", "exact"]
+ReplayKind = Literal["quality", "latency", "exact"]
 Slot = tuple[int, int]
 """A session: its request and which arrival of that request it is (0, 1, ...)."""
 
@@ -88,7 +88,7 @@ class ReplayJob:
     """
 
     case_id: str
-    kind: Kind
+    kind: ReplayKind
     arms: tuple[ReplayArm, ...]
     endpoint: tuple[tuple[int, int], ...]
     seed: int
@@ -166,8 +166,8 @@ def parse_script(text: str) -> tuple[Op, ...]:
 def validate(job: ReplayJob) -> None:
     """Refuse a job that can't be run: FKV057 names the arm, the operation's index and what is wrong with
     it."""
-    if job.kind not in get_args(Kind):
-        raise _bad(job.kind, f"not a kind of replay. {did_you_mean(str(job.kind), get_args(Kind))}")
+    if job.kind not in get_args(ReplayKind):
+        raise _bad(job.kind, f"not a kind of replay. {did_you_mean(str(job.kind), get_args(ReplayKind))}")
     if len(job.arms) < 2 or job.arms[0].policies or not job.arms[-1].policies:
         raise _bad(job.case_id, "the first arm must be the empty control and the last the whole set")
     names = [frozenset(a.policies) for a in job.arms]

@@ -18,7 +18,7 @@ from typing import Final
 from fuzzkv.oracles.thresholds import default_thresholds
 from fuzzkv.targets.vllm.replay.confirm import confirm
 from fuzzkv.targets.vllm.replay.confirmation import ReplayProgress
-from fuzzkv.targets.vllm.replay.script import Kind, ReplayArm, ReplayJob, parse_script
+from fuzzkv.targets.vllm.replay.script import ReplayArm, ReplayJob, ReplayKind, parse_script
 
 _OPEN: Final = "arrive 0 4; ask 0 1"
 _AWAY: Final = f"{_OPEN}; store 0 2 2; wait 2; stored 0 2; discard_device 0 2"
@@ -26,7 +26,7 @@ _BACK: Final = "load 0 2 2; wait 2; loaded 0 2; ask 0 1; finish 0"
 _STEPS: Final = "ask 0 1; ask 0 3; ask 0 0; wait 1; ask 0 1"
 
 
-def lost_page(kind: Kind) -> ReplayJob:
+def lost_page(kind: ReplayKind) -> ReplayJob:
     """Offload moves a page to the host; the evictor deletes a host copy. Together they delete the last
     one."""
     scripts = {
@@ -54,7 +54,7 @@ def shared_link() -> ReplayJob:
 
 def _job(
     name: str,
-    kind: Kind,
+    kind: ReplayKind,
     scripts: dict[str, str],
     endpoint: tuple[tuple[int, int], ...],
     tick_us: int,

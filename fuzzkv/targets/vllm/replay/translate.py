@@ -12,13 +12,13 @@ from dataclasses import replace
 
 from fuzzkv.semantics.layout import INT4, INT8, PAGES
 from fuzzkv.simulator.history import History, Record
-from fuzzkv.targets.vllm.replay.script import Kind, Op, ReplayArm, ReplayJob
+from fuzzkv.targets.vllm.replay.script import Op, ReplayArm, ReplayJob, ReplayKind
 
 BITS = {INT8: 8, INT4: 4}
 """Precision of the machine -> bits on the engine."""
 TICK_US = 2500
 """Length of a tick in latency replays, in microseconds."""
-KINDS: Mapping[str, Kind] = {
+KINDS: Mapping[str, ReplayKind] = {
     "latency": "latency",
     "quality": "quality",
     "content": "quality",
