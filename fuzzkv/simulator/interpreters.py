@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from types import CodeType
@@ -99,7 +100,7 @@ def text_digest(policies: Sequence[Policy]) -> str:
     """
     rules = [(policy.rule, policy.free) for policy in policies]
     told = [repr((policy.manifest, policy.workload)) for policy in policies]
-    text = module_source(rules, trace=False) + "".join([*map(rule_digest, policies), *told])
+    text = _numbered(module_source(rules, trace=False)) + "".join([*map(rule_digest, policies), *told])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -110,5 +111,12 @@ def rule_digest(policy: Policy) -> str:
         rule = policy.rule if inspect.isroutine(policy.rule) else type(policy.rule)
         text = inspect.getsource(policy.owner or rule)
     else:
-        text = write_out([policy.rule], trace=False)
+        text = _numbered(write_out([policy.rule], trace=False))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _numbered(text: str) -> str:
+    """Written-out source with its functions numbered: a digest is about what they do, not where they lie or what they are called."""
+    names = re.findall(r"^def (\w+)\(", text, re.MULTILINE)
+    numbers = {name: f"f{i}" for i, name in enumerate(names)}
+    return re.sub(r"\w+", lambda word: numbers.get(word[0], word[0]), text)

@@ -10,13 +10,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fuzzkv.search.acceptance import load_acceptance, stands
 from fuzzkv.semantics.layout import COLUMNS, SIZES
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import ARRIVE, FADE, FAIL, FINISH, LATE, STEP, TICK, Config, Event, Schedule
 from fuzzkv.semantics.vocabulary import listening
 from fuzzkv.simulator.bulk.engine import BulkEngine
 from fuzzkv.simulator.history import run_history
-from fuzzkv.simulator.interpreters import plain_apply, python_apply, text_digest
+from fuzzkv.simulator.interpreters import _numbered, plain_apply, python_apply, text_digest
 from fuzzkv.simulator.outcome import ending
 from fuzzkv.simulator.start import first_state
 from fuzzkv.simulator.symbolic.interpreter import SymbolicInterpreter, SymbolicState, run_symbolic
@@ -232,3 +233,13 @@ def test_the_digest_covers_what_a_policy_declares(defaults: tuple[Policy, ...]) 
     )
     digests = [text_digest((one,)) for one in (policy, *others)]
     assert len(set(digests)) == 4 and text_digest((replace(policy),)) == digests[0]
+
+
+def test_the_digest_is_free_of_where_functions_lie(defaults: tuple[Policy, ...]) -> None:
+    one, two = (
+        f"def a_b(s, k):\n    return k\n\ndef a_c(s, k):\n    a_b(s, {number})\n" for number in (1, 2)
+    )
+    moved = one.replace("a_b", "x_y").replace("a_c", "x_z")
+    assert _numbered(moved) == _numbered(one) != _numbered(two)
+    kept = load_acceptance()
+    assert all(stands(kept, policy, Config()) for policy in defaults)

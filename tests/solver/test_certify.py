@@ -10,8 +10,18 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from fuzzkv.cases.casebook import Recipe, make_case
-from fuzzkv.cases.corpus import Case, covers, load_case, merge, problems, save_case, validate, write_index
+from fuzzkv.cases.casebook import Recipe, make_case, read_case
+from fuzzkv.cases.corpus import (
+    Case,
+    covers,
+    load_case,
+    load_corpus,
+    merge,
+    problems,
+    save_case,
+    validate,
+    write_index,
+)
 from fuzzkv.cli import app
 from fuzzkv.errors import EnvironmentFailure, UsageError
 from fuzzkv.semantics.schedule import ACT, ARRIVE, FADE, OPS, QUEUE, STEP, TICK, Config, Event, Schedule
@@ -22,6 +32,7 @@ from fuzzkv.solver.asking import SolverQuestion
 from fuzzkv.solver.certify import Certificate, Part, certify, filed, shortest_in, shown, shrunk, used, whole
 from fuzzkv.strategies.covering_arrays import enabled
 from tests.field import vllm_48412, vllm_53505
+from tests.field.reports import REPORTS
 from tests.samples import confirmation
 from tests.solver.test_ordinary_python import Squeezes
 
@@ -291,3 +302,15 @@ def test_what_was_shown_of_a_part_counts_for_its_text_and_length(tmp_path: Path)
     certified = {**told, "verdict": "certified"}
     saved = save_case({**case, "certificate": certified, "minimality": "certified"}, tmp_path).case
     assert (saved["certificate"], saved["minimality"]) == (certified, "certified")
+
+
+@pytest.mark.slow
+def test_kept_certificates_are_about_the_semantics_as_they_are() -> None:
+    """A change of the semantics makes them void: certify the cases again then."""
+    allowed = {policy.name: policy for report in REPORTS for policy in report.policies}
+    told = {
+        str(case["id"]): (case["certificate"]["text"], text_digest(read_case(case, allowed=allowed).policies))
+        for case in load_corpus(Path(__file__).parents[2] / "corpus")
+        if "certificate" in case
+    }
+    assert len(told) >= 57 and {ident for ident, (kept, now) in told.items() if kept != now} == set()
