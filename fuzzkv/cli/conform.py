@@ -12,7 +12,7 @@ from fuzzkv.cli.shared import Live, console, no_color_option
 
 
 @click.command()
-@click.option("--target", type=click.Choice(["vllm"]), default="vllm", show_default=True)
+@click.option("--target", default="vllm", show_default=True, help="vllm, or another release (vllm@0.31.0).")
 @click.option(
     "--policies", default="", help="Comma list of the engine's policies; all sets of up to three are run."
 )
@@ -43,17 +43,20 @@ def conform(
     from fuzzkv.live.nursery import Nursery
     from fuzzkv.live.process import ProcessLife
     from fuzzkv.options import parse_policies, parse_seconds
-    from fuzzkv.replay.engine import require
+    from fuzzkv.targets.environments import find
 
     chosen = way.chosen(parse_policies(policies) if policies else way.USUAL)
     seconds = parse_seconds(max_time)
-    engine = require("cpu")
+    environment = find(target)
+    engine = environment.required("cpu")
     live = Live()
-    nursery = Nursery()
+    nursery = Nursery(environment.interpreter)
 
     def start(config: Any) -> ProcessLife:
         command = nursery.command() if nursery.ready() else None
-        return ProcessLife(config, watchers=(way.LOOKING,), command=command)
+        return ProcessLife(
+            config, watchers=(way.LOOKING,), interpreter=environment.interpreter, command=command
+        )
 
     try:
         rows = way.conformance(chosen, start, seed=seed, seconds=seconds, tell=live)

@@ -21,7 +21,7 @@ from typing import Any
 from fuzzkv.files import atomic_write
 from fuzzkv.live.features import ATTEMPTS, OUTPUT, PAGES, Attempt, prompts
 from fuzzkv.live.models import adapter, build
-from fuzzkv.replay.engine import BLOCK, ENVIRONMENT, require
+from fuzzkv.replay.engine import BLOCK, ENVIRONMENT, LIVE_VERSIONS, require
 
 
 class Engine:
@@ -29,7 +29,7 @@ class Engine:
 
     def __init__(self, attempt: Attempt) -> None:
         os.environ.update(ENVIRONMENT)
-        self.version = require("cpu")
+        self.version = require("cpu", LIVE_VERSIONS)
         from vllm import LLM, SamplingParams
 
         self.params = SamplingParams

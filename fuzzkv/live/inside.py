@@ -22,13 +22,14 @@ from fuzzkv.live.link import Link
 from fuzzkv.live.schedule import BLOCK
 from fuzzkv.live.settings import engine_settings
 from fuzzkv.live.taps import Taps
+from fuzzkv.replay import engine as replaying
 from fuzzkv.replay.absent import Absent
-from fuzzkv.replay.engine import ENVIRONMENT, require
+from fuzzkv.replay.engine import LIVE_VERSIONS, require
 
 
 def environment() -> dict[str, str]:
     """What a life's process is started with."""
-    return {**ENVIRONMENT, "PYTHONHASHSEED": "0", "NUMBA_NUM_THREADS": "1"}
+    return {**replaying.environment(), "PYTHONHASHSEED": "0", "NUMBA_NUM_THREADS": "1"}
 
 
 @dataclass
@@ -48,7 +49,7 @@ class LiveEngine:
     """One engine; at most one a process. Raises FKV050, FKV051, FKV056 at start."""
 
     def __init__(self, config: EngineConfig) -> None:
-        self.version = require(config.device)
+        self.version = require(config.device, LIVE_VERSIONS)
         for name, value in environment().items():
             os.environ.setdefault(name, value)  # what a process of its own has had from its start
         import torch

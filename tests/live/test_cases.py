@@ -24,6 +24,7 @@ from fuzzkv.live.lives import Lives
 from fuzzkv.live.policies import resolve
 from fuzzkv.live.schedule import LiveSchedule
 from fuzzkv.needs import necessity
+from fuzzkv.targets.environments import Environment
 from tests.cases import make_case
 from tests.live.toy import ToyLife
 
@@ -144,8 +145,8 @@ class Engines:
     name = "toy 1"
     faulty = True
 
-    def __init__(self, device: str) -> None:
-        assert device == "cpu"
+    def __init__(self, device: str, environment: Environment) -> None:
+        assert device == "cpu" and environment.source == "here"
 
     def __enter__(self) -> Engines:
         return self

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from fuzzkv.core.interpreter import Interpreter
 from fuzzkv.errors import EnvironmentFailure
 from fuzzkv.live import control as module
 from fuzzkv.live.config import EngineConfig
@@ -20,7 +21,7 @@ from fuzzkv.live.oracles import Answer
 class Fake:
     """Generates the prompt's sum, counting upwards."""
 
-    def __init__(self, config: EngineConfig, command: Sequence[str]) -> None:
+    def __init__(self, config: EngineConfig, command: Sequence[str], interpreter: Interpreter) -> None:
         self.config, self.asked, self.closed = config, 0, False
 
     def ask(self, questions: Sequence[Question]) -> list[Answer]:
@@ -117,4 +118,4 @@ def test_a_process_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     worker = process("import time; time.sleep(60)")
     with pytest.raises(EnvironmentFailure, match="FKV053"):
         worker.ask([Question((1,), 1)])
-    assert worker.process.returncode is not None
+    assert worker.child.status is not None

@@ -56,6 +56,18 @@ def test_the_tree_is_clean() -> None:
         ("hunt.py", "from numba import njit", "numba may be imported only in machine"),
         ("machine/a.py", "from llvmlite import ir", "llvmlite may be imported only in machine.pointers"),
         ("machine/a.py", "import covertable", "covertable may be imported only in machine.plans"),
+        ("core/a.py", "from fuzzkv.machine import b", "core may not import fuzzkv.machine"),
+        ("core/a.py", "import rich", "core imports only the standard library, not rich"),
+        ("hunt.py", "from subprocess import run", "subprocess may be imported only in core.childproc"),
+        ("core/a.py", "import subprocess", "subprocess may be imported only in core.childproc"),
+        ("hunt.py", "import multiprocessing.pool", "multiprocessing may be imported only in workers"),
+        (
+            "hunt.py",
+            "from concurrent.futures import ProcessPoolExecutor",
+            "concurrent.futures.ProcessPoolExecutor may be imported only in solver.induction",
+        ),
+        ("hunt.py", "import os\nos.fork()", "os.fork starts a process"),
+        ("hunt.py", "import os\nos.execvp('a', [])", "os.execvp starts a process"),
     ],
 )
 def test_a_planted_edge_is_found(tmp_path: Path, file: str, text: str, words: str) -> None:
@@ -76,6 +88,9 @@ def test_a_planted_edge_is_found(tmp_path: Path, file: str, text: str, words: st
         ("contract/a.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import numpy"),
         ("cli.py", "from fuzzkv.report.console import x\nfrom fuzzkv.hunt import y"),
         ("hunt.py", "from fuzzkv.corpus import x\nfrom fuzzkv.replay import y"),
+        ("core/childproc.py", "import subprocess\nfrom fuzzkv.errors import x"),
+        ("hunt.py", "from concurrent.futures import ThreadPoolExecutor"),
+        ("live/forkserver.py", "import os\nos.fork()"),
     ],
 )
 def test_what_is_allowed_passes(tmp_path: Path, file: str, text: str) -> None:

@@ -1,0 +1,1 @@
+"""What every other package may use: child processes and where they run.  Standard library only."""

@@ -1,0 +1,1 @@
+"""Where schedules run: the environments of engines, in this Python and in others."""
