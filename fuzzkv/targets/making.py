@@ -20,10 +20,9 @@ from typing import Final
 
 from fuzzkv import __version__
 from fuzzkv.core.childproc import Child
+from fuzzkv.core.files import atomic_write
 from fuzzkv.core.scratch import Scratch
 from fuzzkv.errors import EnvironmentFailure, UsageError, did_you_mean
-from fuzzkv.files import atomic_write
-from fuzzkv.replay.engine import LIVE_VERSIONS, check_version
 from fuzzkv.targets.environments import (
     MISFITS,
     PACKAGES,
@@ -35,6 +34,7 @@ from fuzzkv.targets.environments import (
     read_stamp,
     targets_folder,
 )
+from fuzzkv.targets.vllm.replay.engine import LIVE_VERSIONS, check_version
 
 GIGABYTES: Final = 5
 """Disk that an engine with its torch takes while it is installed, at most."""

@@ -1,0 +1,64 @@
+"""Lives that start in a third of the time: a process that has imported the engine once, and forks for every life.
+
+Importing vLLM costs more than making an engine of it.  The nursery does that once, before it has threads or a device, and
+then waits; :meth:`Nursery.command` is what is started in the place of a worker (or a control): a small process that hands
+its own streams over, stands for the life (its exit is the life's exit, its death is the life's death), and passes signals
+on.  Both are :mod:`fuzzkv.targets.vllm.forkserver`.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+from fuzzkv.core.childproc import Child, ChildHung
+from fuzzkv.core.interpreter import HERE, Interpreter
+from fuzzkv.core.scratch import Scratch
+from fuzzkv.targets.vllm.engine.internals import environment
+
+PATIENCE: Final = 240.0
+"""Seconds in which a nursery has to be ready."""
+ENDS: Final = 5.0
+"""Seconds in which it has to end when it is told to."""
+SERVER: Final = Path(__file__).with_name("forkserver.py")
+
+
+class Nursery:
+    """A nursery of this process, in ``interpreter``.  It ends with :meth:`close`, and when this process is gone."""
+
+    def __init__(self, interpreter: Interpreter = HERE) -> None:
+        self._scratch = Scratch()
+        self.folder, self._python = self._scratch.folder, interpreter.python or sys.executable
+        self.socket = self.folder / "s"
+        self._child = Child(
+            [*interpreter.command("fuzzkv.targets.vllm.forkserver"), str(self.socket)],
+            environment=interpreter.environment(environment(), self._scratch),
+            log=self.folder / "log",
+            stdin=True,
+        )
+
+    def ready(self) -> bool:
+        """Wait until it takes lives; False if it died or took too long, and workers have to start by themselves."""
+        end = time.monotonic() + PATIENCE
+        while not self.socket.exists():
+            if self._child.status is not None or time.monotonic() > end:
+                return False
+            time.sleep(0.05)
+        return True
+
+    def command(self, module: str = "fuzzkv.targets.vllm.engine.worker") -> tuple[str, ...]:
+        """What to start in the place of ``python -m MODULE``; its argument follows, and a descriptor that it needs."""
+        return (self._python, "-S", "-E", "-P", str(SERVER), str(self.socket), module)
+
+    def close(self) -> None:
+        """End it, the lives that are left, and what they have left in the temporary folder."""
+        self._child.end_input()
+        try:
+            self._child.wait(ENDS)
+        except ChildHung:
+            pass
+        finally:
+            self._child.kill()
+            self._scratch.remove()
