@@ -1,1 +1,1 @@
-"""What every other package may use: child processes and where they run.  Standard library only."""
+"""Canonical JSON, atomic writes, options, child processes and the words of reports: what every floor above stands on."""

@@ -1,1 +1,1 @@
-"""Where schedules run: the environments of engines, in this Python and in others."""
+"""Where a schedule runs, and the environments of the engines that run it."""

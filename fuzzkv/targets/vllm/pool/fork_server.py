@@ -3,7 +3,7 @@
 Importing vLLM costs more than making an engine of it.  The nursery does that once, before it has threads or a device, and
 then waits; :meth:`Nursery.command` is what is started in the place of a worker (or a control): a small process that hands
 its own streams over, stands for the life (its exit is the life's exit, its death is the life's death), and passes signals
-on.  Both are :mod:`fuzzkv.targets.vllm.forkserver`.
+on.  Both are :mod:`fuzzkv.targets.vllm.pool.fork_server_main`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PATIENCE: Final = 240.0
 """Seconds in which a nursery has to be ready."""
 ENDS: Final = 5.0
 """Seconds in which it has to end when it is told to."""
-SERVER: Final = Path(__file__).with_name("forkserver.py")
+SERVER: Final = Path(__file__).with_name("fork_server_main.py")
 
 
 class Nursery:
@@ -33,7 +33,7 @@ class Nursery:
         self.folder, self._python = self._scratch.folder, interpreter.python or sys.executable
         self.socket = self.folder / "s"
         self._child = Child(
-            [*interpreter.command("fuzzkv.targets.vllm.forkserver"), str(self.socket)],
+            [*interpreter.command("fuzzkv.targets.vllm.pool.fork_server_main"), str(self.socket)],
             environment=interpreter.environment(environment(), self._scratch),
             log=self.folder / "log",
             stdin=True,

@@ -1,8 +1,10 @@
 """The fork server of engines, and the small process that stands for each engine.
 
-``python -m fuzzkv.targets.vllm.forkserver SOCKET``: the server.  ``python forkserver.py SOCKET MODULE ARGUMENT [FD]``: the stand-in.
-:mod:`fuzzkv.targets.vllm.pool.fork_server` starts both.  Standard library only at the top: a stand-in is run as a file, without the package
-on its path.
+``python -m fuzzkv.targets.vllm.pool.fork_server_main SOCKET``: the server.
+``python fork_server_main.py SOCKET MODULE ARGUMENT [FD]``: the stand-in.
+
+:mod:`fuzzkv.targets.vllm.pool.fork_server` starts both.  Standard library only at the top: a stand-in is run as a file,
+without the package on its path.
 """
 
 from __future__ import annotations
