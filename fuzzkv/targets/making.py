@@ -14,7 +14,7 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -107,11 +107,16 @@ def remove(name: str) -> None:
         shutil.rmtree(folder)
 
 
+class _StepFailed(Exception):
+    """A program ended with another status than 0; the text says which, and its last words."""
+
+
 class _Making:
     """One installation: its log, and what its steps are told."""
 
     def __init__(self, spec: str, folder: Path, extra_index: str, tell: Tell, lock: int) -> None:
         self.spec, self.folder, self.extra_index, self.tell, self.lock = spec, folder, extra_index, tell, lock
+        self.uv = _uv()
         self.scratch = Scratch()
         self.log = self.scratch.folder / "targets-add.log"
         self.began = time.monotonic()
@@ -119,26 +124,30 @@ class _Making:
     def make(self) -> str:
         """Make it, and say what made it: ``uv`` or ``pip``."""
         try:
-            if uv := _uv():
+            if self.uv:
                 try:
-                    self._with_uv(uv)
+                    self._with_uv()
                     return "uv"
-                except EnvironmentFailure:
+                except _StepFailed:
                     self.tell("uv can't; once more with pip")
                     shutil.rmtree(self.folder, ignore_errors=True)
             self._with_pip()
             return "pip"
+        except _StepFailed as failed:
+            cure = INDEX_CURE.format(log=self.scratch.leave(self.log))
+            raise _failure(self.spec, str(failed), cure) from failed
         finally:
             self.scratch.remove()
 
-    def _with_uv(self, uv: Sequence[str]) -> None:
+    def _with_uv(self) -> None:
         nowhere = "".join(f"{package} ; python_version < '3'\n" for package in MISFITS)
         overrides = self.scratch.folder / "overrides.txt"
         overrides.write_text(nowhere, encoding="utf-8")
         extra = ("--extra-index-url", self.extra_index) if self.extra_index else ()
-        self._run([*uv, "venv", "--python", sys.executable, str(self.folder)])
+        settings = _settings_for_uv()
+        self._run([*self.uv, "venv", "--python", sys.executable, str(self.folder)], settings)
         into = ("pip", "install", "--python", str(self._python), "--overrides", str(overrides))
-        self._run([*uv, *into, *extra, self.spec])
+        self._run([*self.uv, *into, *extra, self.spec], settings)
         self._try()
 
     def _with_pip(self) -> None:
@@ -156,19 +165,16 @@ class _Making:
     def _python(self) -> Path:
         return self.folder / "bin" / "python"
 
-    def _run(self, command: Sequence[str]) -> None:
+    def _run(self, command: Sequence[str], settings: Mapping[str, str] = {}) -> None:
         """One step. It holds the lock too, so that what a killed process has started can't meet the next one."""
-        environment = {**os.environ, **self.scratch.environment()}
-        for theirs, ours in OF_UV.items():
-            if os.environ.get(theirs):
-                environment.setdefault(ours, _for_uv(ours, os.environ[theirs]))
+        environment = {**settings, **os.environ, **self.scratch.environment()}
+        environment.pop("PYTHONPATH", None)  # what lies there is none of the new environment's
         child = Child(command, environment=environment, log=self.log, descriptors=(self.lock,))
         with child:
             status = child.wait(tell=self._tell)
         if status:
             last = child.last_words().rpartition(" | ")[2][:300]
-            cure = INDEX_CURE.format(log=self.scratch.leave(self.log))
-            raise _failure(self.spec, f"{_step(command)} ended with status {status} ({last})", cure)
+            raise _StepFailed(f"{_step(command)} ended with status {status} ({last})")
 
     def _tell(self) -> None:
         text = self.log.read_bytes()[-TAIL:].decode(errors="replace")
@@ -205,8 +211,11 @@ def _uv() -> tuple[str, ...]:
     return (sys.executable, "-m", "uv") if importlib.util.find_spec("uv") else ()
 
 
-def _for_uv(name: str, value: str) -> str:
-    return ",".join(value.split()) if name == "UV_FIND_LINKS" else value
+def _settings_for_uv() -> dict[str, str]:
+    """What pip is told by variables, for uv."""
+    found = {ours: os.environ.get(theirs, "") for theirs, ours in OF_UV.items()}
+    found["UV_FIND_LINKS"] = ",".join(found["UV_FIND_LINKS"].split())
+    return {name: value for name, value in found.items() if value}
 
 
 def _step(command: Sequence[str]) -> str:
