@@ -27,7 +27,7 @@ from fuzzkv.targets.vllm.replay.absent import Absent
 
 TRIED_VERSIONS: Final = ("0.32.0",)
 """Versions on which page actions were tried."""
-LIVE_VERSIONS: Final = ("0.31.0", "0.32.0")
+LIVE_VERSIONS: Final = ("0.30.0", "0.31.0", "0.32.0")
 """Versions on which schedules of the live engine were tried."""
 BLOCK: Final = 32
 """Tokens in a page."""
@@ -81,7 +81,7 @@ def check_version(engine: str, known: Sequence[str]) -> str:
         raise EnvironmentFailure(
             code="FKV051",
             value=engine,
-            reason=f"this touches the engine's internals, and was tried with {' and '.join(known)} only",
+            reason=f"this touches the engine's internals, and was tried with {', '.join(known)} only",
             cure="Use one of those versions, or set FUZZKV_ANY_ENGINE=1 to try this one.",
         )
     return engine
