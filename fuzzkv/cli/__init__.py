@@ -18,7 +18,19 @@ from typing import NoReturn
 import click
 
 from fuzzkv import __version__
-from fuzzkv.cli import audit, cases, conform, corpus, exhaust, gate, hunt, necessity, policies, verify
+from fuzzkv.cli import (
+    audit,
+    cases,
+    conform,
+    corpus,
+    exhaust,
+    gate,
+    hunt,
+    necessity,
+    policies,
+    targets,
+    verify,
+)
 from fuzzkv.cli.shared import Group
 from fuzzkv.errors import (
     EXIT_CLEAN,
@@ -50,6 +62,7 @@ for command in (
     policies.policies,
     policies.accept,
     corpus.corpus,
+    targets.targets,
     policies.doctor,
 ):
     app.add_command(command)

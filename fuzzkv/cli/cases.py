@@ -18,9 +18,8 @@ from fuzzkv.errors import EXIT_CLEAN, EXIT_CONFLICT, EXIT_ENVIRONMENT, Environme
 @click.argument("case")
 @click.option(
     "--target",
-    type=click.Choice(["model", "vllm"]),
     default=None,
-    help="[default: where the case is from: the model, or a live engine]",
+    help="As of hunt. [default: where the case is from: the model, or a live engine of that release]",
 )
 @click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
 @allow_option
@@ -85,7 +84,7 @@ def _replay_live(
         )
     from fuzzkv.cli.live import replay_one
 
-    text, fails = replay_one(case, device, policies)
+    text, fails = replay_one(case, target, device, policies)
     say(f"{case['id']} on {text}".rstrip(". ") + ".")
     return _code(fails)
 

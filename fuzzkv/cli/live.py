@@ -36,6 +36,7 @@ def refuse_model_options() -> None:
 
 def hunt_live(
     *,
+    target: str,
     policies: str,
     seed: int,
     max_examples: int | None,
@@ -46,7 +47,7 @@ def hunt_live(
     corpus: Path,
     no_color: bool,
 ) -> None:
-    """``fuzzkv hunt --target vllm``."""
+    """``fuzzkv hunt --target vllm``, or another environment of it."""
     from dataclasses import replace
 
     from fuzzkv.core.canonical import file_bytes
@@ -54,11 +55,13 @@ def hunt_live(
     from fuzzkv.core.options import parse_policies, parse_seconds
     from fuzzkv.report.session import ReportSession
     from fuzzkv.search.live.hunt import BASE, LiveHunt, LiveOptions
+    from fuzzkv.targets.environments import find
     from fuzzkv.targets.vllm.plugin.own_code import resolve_all
     from fuzzkv.targets.vllm.policies import ALL
     from fuzzkv.targets.vllm.target import Engines
 
     refuse_model_options()
+    environment = find(target)
     names = parse_policies(policies) if given("policies") else [policy.name for policy in ALL]
     seconds = parse_seconds(max_time) if max_time is not None else None if max_examples else 600.0
     options = LiveOptions(
@@ -70,7 +73,7 @@ def hunt_live(
         base=replace(BASE, device=device),
         corpus=corpus,
     )
-    engines = Engines(device)
+    engines = Engines(device, environment)
     with (
         engines,
         ReportSession(no_color=no_color, report_dir=report_dir, names=invariant_names()) as session,
@@ -96,16 +99,23 @@ def hunt_live(
     sys.exit(result.exit_code)
 
 
-def replay_one(case: Mapping[str, Any], device: str, policies: str) -> tuple[str, bool | None]:
-    """One live case again: what to say, and whether it still fails; ``policies`` are paths that it may need."""
+def replay_one(
+    case: Mapping[str, Any], target: str | None, device: str, policies: str
+) -> tuple[str, bool | None]:
+    """One live case again: what to say, and whether it still fails; ``policies`` are paths that it may need.
+
+    Without a ``target`` it runs on the release that it was found on, if that is in one of the environments.
+    """
     from fuzzkv.cases.live_cases import read_live_case
     from fuzzkv.core.options import parse_policies
     from fuzzkv.search.live.replaying import replay_live
+    from fuzzkv.targets.environments import find, found_on
     from fuzzkv.targets.vllm.plugin.own_code import allowed
     from fuzzkv.targets.vllm.target import Engines
 
     own = allowed(parse_policies(policies)) if policies else {}
     read_live_case(case, allowed=own)
-    with Engines(device) as engines:
+    environment = find(target) if target else found_on(str(case["engine"]))
+    with Engines(device, environment) as engines:
         done = replay_live(case, engines.start, engines.judge, own)
         return f"{engines.name}: {done.verdict}. {done.detail}", done.fails

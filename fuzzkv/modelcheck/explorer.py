@@ -43,7 +43,7 @@ _FUNCTIONS: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (kernel, ("matters", "judge", "attempt", "expand", "differ", "drifts")),
 )
 """What is compiled behind the core, callees first."""
-_TUPLES: tuple[Any, ...] = (nodes.Plan, nodes.Store, nodes.Trail, nodes.Scratch, nodes.Found)
+_TUPLES: tuple[Any, ...] = (nodes.Plan, nodes.Store, nodes.Trail, nodes.NodeBuffers, nodes.Found)
 
 
 @lru_cache(maxsize=1)
@@ -164,7 +164,7 @@ class _ExplorerRun:
         )
         self.trail.path[0] = 0
         self.trail.stack[0][:] = self.template
-        self.bench = nodes.Scratch(
+        self.bench = nodes.NodeBuffers(
             np.zeros((rows, SIZE), dtype=np.int64),
             np.zeros((rows, 2), dtype=np.uint64),
             np.zeros((rows, 2), dtype=np.uint64),

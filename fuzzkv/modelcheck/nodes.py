@@ -62,7 +62,7 @@ class Trail(NamedTuple):
     path: Any
 
 
-class Scratch(NamedTuple):
+class NodeBuffers(NamedTuple):
     """Buffers of the kernel: states after an event, fingerprints before and after it, which arms fail, budgets used."""
 
     work: Any

@@ -54,6 +54,21 @@ class AbilityLike(Protocol):
     def said(self) -> str: ...
 
 
+class EnvironmentLike(Protocol):
+    """What the listing needs of an environment of a target (read only)."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def engine(self) -> str: ...
+    @property
+    def python_version(self) -> str: ...
+    @property
+    def source(self) -> str: ...
+    @property
+    def problem(self) -> str: ...
+
+
 VERDICTS: Final = {
     "supported": "green",
     "fails alone": "bold red",
@@ -140,6 +155,18 @@ def doctor_listing(findings: Sequence[FindingLike]) -> RenderableType:
         if finding.cure:
             grid.add_row("", "", Text(f"cure: {finding.cure}"))
     return grid
+
+
+def target_listing(version: str, environments: Sequence[EnvironmentLike]) -> RenderableType:
+    """A row a target: what ``--target`` calls it, its engine and Python, where it is from, and what is wrong with it."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    for title in ("target", "engine", "Python", "from", "state"):
+        table.add_column(title)
+    table.add_row("model", f"fuzzkv {version}", "", "here", Text("ready", style="green"))
+    for env in environments:
+        state = Text(env.problem, style="bold red") if env.problem else Text("ready", style="green")
+        table.add_row(env.name, env.engine or "none", env.python_version, env.source, state)
+    return table
 
 
 def _schedule(case: Case) -> Table:

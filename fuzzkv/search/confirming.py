@@ -219,6 +219,13 @@ def replay_case(
         )
         detail = f"{case['class']['invariant']} is {'broken' if broken else 'kept'} by the set; {arms} of {len(histories) - 1} subsets pass"
         return Replayed("fails" if broken else "passes", detail, broken)
+    if target != "vllm":
+        raise UsageError(
+            code="FKV031",
+            value=f"--target {target}",
+            reason="cases of the model are confirmed on the engine of this environment alone",
+            cure="Use --target model or vllm.",
+        )
     if engine_name() == "none":
         raise EnvironmentFailure(
             code="FKV050",

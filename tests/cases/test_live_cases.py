@@ -18,6 +18,7 @@ from fuzzkv.cases.live_cases import make_live_case, read_live_case
 from fuzzkv.errors import UsageError
 from fuzzkv.explain.explanation import explain
 from fuzzkv.metadata.metadata_report import necessity
+from fuzzkv.targets.environments import Environment
 from fuzzkv.targets.vllm.arms import Arms
 from fuzzkv.targets.vllm.engine.config import EngineConfig
 from fuzzkv.targets.vllm.history import LiveHistory, LiveViolation
@@ -144,8 +145,8 @@ class Engines:
     name = "toy 1"
     faulty = True
 
-    def __init__(self, device: str) -> None:
-        assert device == "cpu"
+    def __init__(self, device: str, environment: Environment) -> None:
+        assert device == "cpu" and environment.source == "here"
 
     def __enter__(self) -> Engines:
         return self

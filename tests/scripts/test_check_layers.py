@@ -85,6 +85,17 @@ def test_every_part_has_a_rule(tmp_path: Path) -> None:
             "import covertable",
             "covertable may be imported only in strategies.covering_arrays",
         ),
+        ("core/a.py", "import rich", "core imports only the standard library, not rich"),
+        ("core/a.py", "import subprocess", "subprocess may be imported only in core.childproc"),
+        ("search/a.py", "from subprocess import run", "subprocess may be imported only in core.childproc"),
+        ("search/a.py", "import multiprocessing.pool", "multiprocessing may be imported only in search"),
+        (
+            "search/a.py",
+            "from concurrent.futures import ProcessPoolExecutor",
+            "concurrent.futures.ProcessPoolExecutor may be imported only in solver.induction",
+        ),
+        ("search/a.py", "import os\nos.fork()", "os.fork starts a process"),
+        ("search/a.py", "import os\nos.execvp('a', [])", "os.execvp starts a process"),
     ],
 )
 def test_a_planted_edge_is_found(tmp_path: Path, file: str, text: str, words: str) -> None:
@@ -111,6 +122,9 @@ def test_a_planted_edge_is_found(tmp_path: Path, file: str, text: str, words: st
         ),
         ("cli.py", "from fuzzkv.report.console import x\nfrom fuzzkv.search.hunt import y"),
         ("search/a.py", "from fuzzkv.cases.corpus import x\nfrom fuzzkv.targets.vllm.replay import y"),
+        ("core/childproc.py", "import subprocess\nfrom fuzzkv.errors import x"),
+        ("search/a.py", "from concurrent.futures import ThreadPoolExecutor"),
+        ("targets/vllm/pool/fork_server_main.py", "import os\nos.fork()"),
     ],
 )
 def test_what_is_allowed_passes(tmp_path: Path, file: str, text: str) -> None:

@@ -286,11 +286,11 @@ def test_an_interrupt_ends_the_question(monkeypatch: pytest.MonkeyPatch) -> None
     x, y = circuit.unknown(2, 1 << 40), circuit.unknown(2, 1 << 40)
     question = Question(circuit, x * y == 1000000000039 * 999999999989)
     question.start(60)
-    process = question._process
-    assert process is not None
+    assert question._child is not None
+    process = question._child._process
     wait = process.wait
 
-    def interrupted() -> None:
+    def interrupted(timeout: float | None) -> None:
         monkeypatch.setattr(process, "wait", wait)
         raise KeyboardInterrupt
 

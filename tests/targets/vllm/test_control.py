@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from fuzzkv.core.interpreter import Interpreter
 from fuzzkv.errors import EnvironmentFailure
 from fuzzkv.targets.vllm.content import control as module
 from fuzzkv.targets.vllm.content.control import Control, ControlPrompt
@@ -20,7 +21,7 @@ from fuzzkv.targets.vllm.history import LiveHistory
 class Fake:
     """Generates the prompt's sum, counting upwards."""
 
-    def __init__(self, config: EngineConfig, command: Sequence[str]) -> None:
+    def __init__(self, config: EngineConfig, command: Sequence[str], interpreter: Interpreter) -> None:
         self.config, self.asked, self.closed = config, 0, False
 
     def ask(self, questions: Sequence[ControlPrompt]) -> list[Answer]:
@@ -121,4 +122,4 @@ def test_a_process_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     worker = process("import time; time.sleep(60)")
     with pytest.raises(EnvironmentFailure, match="FKV053"):
         worker.ask([ControlPrompt((1,), 1)])
-    assert worker.process.returncode is not None
+    assert worker.child.status is not None

@@ -8,7 +8,6 @@ from the cache (invariant I9, exact-rewind).
 from __future__ import annotations
 
 import importlib.util
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fuzzkv import __version__
+from fuzzkv.core.interpreter import HERE
 from fuzzkv.errors import EXIT_INTERRUPTED, EnvironmentFailure
 from fuzzkv.targets.vllm.audit.verdicts import cell_verdict, exit_code, noise_rows, noises, way_rows
 from fuzzkv.targets.vllm.replay.engine import require
@@ -148,7 +148,7 @@ def _records(
         f"{engine}-{model}",
         {"engine": engine, "model": model, "seed": seed},
         folder,
-        command or (sys.executable, "-m", "fuzzkv.targets.vllm.audit.worker"),
+        command or HERE.command("fuzzkv.targets.vllm.audit.worker"),
     )
     heard = time.monotonic()
     try:

@@ -21,7 +21,7 @@ from typing import Any
 from fuzzkv.core.files import atomic_write
 from fuzzkv.targets.vllm.engine.features import ATTEMPTS, OUTPUT, PAGES, Attempt, prompts
 from fuzzkv.targets.vllm.engine.models import adapter, build
-from fuzzkv.targets.vllm.replay.engine import BLOCK, ENVIRONMENT, require
+from fuzzkv.targets.vllm.replay.engine import BLOCK, ENVIRONMENT, LIVE_VERSIONS, require
 
 
 class AttemptEngine:
@@ -29,7 +29,7 @@ class AttemptEngine:
 
     def __init__(self, attempt: Attempt) -> None:
         os.environ.update(ENVIRONMENT)
-        self.version = require("cpu")
+        self.version = require("cpu", LIVE_VERSIONS)
         from vllm import LLM, SamplingParams
 
         self.params = SamplingParams

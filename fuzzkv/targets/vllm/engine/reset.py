@@ -62,7 +62,9 @@ def facts(engine: LiveEngine) -> Facts:
         "index": len(engine.index()),
         "tables": {k: v for k, v in engine.tables().items() if v},
         "requests": len(scheduler.requests),
-        "queues": len(scheduler.running) + len(scheduler.waiting) + len(scheduler.kv_holding_waiting),
+        "queues": len(scheduler.running)
+        + len(scheduler.waiting)
+        + len(getattr(scheduler, "kv_holding_waiting", ())),
         "ended requests": len(scheduler.finished_req_ids) + len(scheduler.finished_recving_kv_req_ids),
         "runner": len(engine._runner.requests),
         "jobs": 0

