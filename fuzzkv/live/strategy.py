@@ -1,27 +1,22 @@
-"""Live schedules as Hypothesis draws them, and as bytes: fixed-width events in one ``binary`` draw.
-
-Simpler bytes decode to simpler events (zeros: none at all, on a large pool), and any bytes decode to some schedule, so
-Hypothesis shrinks them well.  :func:`encode` is the way back, so that it can start from a schedule that was
-found by other means.
-"""
+"""The schedule space of a live engine, and Hypothesis' strategy of its schedules."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from hypothesis import strategies as st
 
-from fuzzkv.live.schedule import BOUNDS, LONGEST, OPS, Event, LiveSchedule
-
-HEAD: Final = 2
-WIDTH: Final = 4
-"""Bytes of the head (pool, chunk) and of an event."""
+from fuzzkv.live.schedule import ARRIVE, BOUNDS, FORK, LONGEST, NEXT, OPS, Event, LiveSchedule
+from fuzzkv.strategies import ways
+from fuzzkv.strategies.space import ENVIRONMENT, REQUEST, Operation, Row, ScheduleSpace
 
 POOLS: Final = (48, 40, 32, 26, 22, 18, 16, 14, 12, 11, 10, 9)
 """Pools that are drawn, the roomiest first."""
 CHUNKS: Final = (256, 192, 128, 96, 80, 64, 48, 40, 33, 32)
 """Token budgets of a step that are drawn."""
-
+USUAL: Final = (8, 40)
+"""Least and most events of a schedule whose length is chosen."""
 WEIGHTS: Final = {
     "step": 18,
     "arrive": 16,
@@ -34,37 +29,67 @@ WEIGHTS: Final = {
     "short": 2,
     "next": 5,
 }
-"""How many of 64 values of a byte mean each event."""
-_TABLE: Final = tuple(op for op in OPS for _ in range(WEIGHTS[op]))
+"""How often events are drawn."""
+MOODS: Final[tuple[tuple[str, ...], ...]] = (
+    ("arrive", "arrive", "step"),
+    ("arrive", "fork", "step", "step"),
+    ("step", "step", "complete"),
+    ("hold", "arrive", "step", "complete", "abort"),
+    ("reset", "arrive", "step"),
+    ("abort", "step", "arrive", "fork"),
+    ("fail", "short", "step", "complete", "arrive"),
+    ("next", "arrive", "step"),
+)
+"""Favourites of a stretch."""
+OF_TRANSFERS: Final = ("hold", "complete", "fail", "short")
+"""Events that mean something only where a host tier is."""
 
 
-def decode(data: bytes) -> LiveSchedule:
-    """The schedule that bytes stand for; what is missing at the end is zero, what is too much is left out."""
-    head = data[:HEAD].ljust(HEAD, b"\0")
-    body = data[HEAD : HEAD + WIDTH * LONGEST]
-    groups = [body[at : at + WIDTH].ljust(WIDTH, b"\0") for at in range(0, len(body), WIDTH)]
-    # Zeros are no event: bytes become zero more easily than they become fewer.
-    events = tuple(_event(group) for group in groups if any(group))
-    return LiveSchedule(POOLS[head[0] % len(POOLS)], CHUNKS[head[1] % len(CHUNKS)], events)
-
-
-def encode(schedule: LiveSchedule) -> bytes:
-    """The simplest bytes that decode to this schedule.  Raises ``ValueError`` if no bytes do (too long, another pool)."""
-    if len(schedule.events) > LONGEST:
-        raise ValueError(f"{len(schedule.events)} events are more than {LONGEST}")
-    data = bytearray([POOLS.index(schedule.pool), CHUNKS.index(schedule.chunk)])
-    for op, *numbers in schedule.events:
-        data.append(max(1, _TABLE.index(op)))
-        data += bytes(number - low for number, (low, _) in zip(numbers, BOUNDS[op], strict=True))
-    return bytes(data)
+def live_space(*, tier: bool = True, adapters: int = BOUNDS[NEXT][1][1]) -> ScheduleSpace[LiveSchedule]:
+    """The space of schedules of an engine with or without a host tier, with so many adapters."""
+    names = [name for name in OPS if tier or name not in OF_TRANSFERS]
+    priorities, _, none = BOUNDS[NEXT]
+    return LIVE.only(names, next=(priorities, (0, adapters), none))
 
 
 def live_schedules(*, max_events: int = LONGEST) -> st.SearchStrategy[LiveSchedule]:
-    """Hypothesis' strategy of live schedules."""
-    return st.binary(max_size=HEAD + WIDTH * max_events).map(decode)
+    """Schedules of a live engine, for a user's ``@given``."""
+    return ways.schedules(LIVE, max_events)
 
 
-def _event(data: bytes) -> Event:
-    op = _TABLE[data[0] % len(_TABLE)]
-    a, b, c = (low + byte % (high - low + 1) for byte, (low, high) in zip(data[1:], BOUNDS[op], strict=True))
-    return op, a, b, c
+def _make(machine: Sequence[int], rows: Sequence[Row]) -> LiveSchedule:
+    pool, chunk = machine
+    return LiveSchedule(pool, chunk, tuple(_event(row) for row in rows))
+
+
+def _event(row: Row) -> Event:
+    name, (a, b, c) = row
+    return name, a, b, c
+
+
+def _take(schedule: LiveSchedule) -> tuple[Sequence[int], Sequence[Row]]:
+    if schedule.adapter:
+        raise ValueError(f"adapter {schedule.adapter} is none that is drawn")
+    return (schedule.pool, schedule.chunk), [(name, (a, b, c)) for name, a, b, c in schedule.events]
+
+
+LIVE: Final = ScheduleSpace(
+    target="vllm",
+    operations=tuple(
+        Operation(
+            name,
+            BOUNDS[name],
+            WEIGHTS[name],
+            opens=name in (ARRIVE, FORK),
+            owner=REQUEST if name in (ARRIVE, FORK, "abort") else ENVIRONMENT,
+        )
+        for name in OPS
+    ),
+    machine={"pool": POOLS, "chunk": CHUNKS},
+    longest=LONGEST,
+    usual=USUAL,
+    moods=MOODS,
+    make=_make,
+    take=_take,
+)
+"""All of them."""

@@ -19,7 +19,7 @@ from hypothesis.database import choices_to_bytes
 
 from fuzzkv.live.boundary.record import Report, RuleBroken
 from fuzzkv.live.history import LiveViolation
-from fuzzkv.strategies.start import StartFrom
+from fuzzkv.strategies.memory import StartFrom
 
 Call = tuple[int, int, int]
 LONGEST = 48
