@@ -1,6 +1,6 @@
 """The schedule space of the model: what the semantics' events mean to whoever draws them.
 
-The compiled generator (:mod:`fuzzkv.machine.drawing`) draws from its table for the bulk search, Hypothesis from the same
+The compiled generator (:mod:`fuzzkv.strategies.drawing`) draws from its table for the bulk search, Hypothesis from the same
 description for users' tests and for hunts with policies in ordinary Python.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from fuzzkv.contract.schedule import ACT, ARRIVE, BOUNDS, EXTRA, OF_SESSION, OPS, QUEUE, Schedule
+from fuzzkv.semantics.schedule import ACT, ARRIVE, BOUNDS, EXTRA, OF_SESSION, OPS, QUEUE, Schedule
 from fuzzkv.strategies.space import ENVIRONMENT, POLICY, REQUEST, Operation, Row, ScheduleSpace
 
 LONGEST: Final = 64

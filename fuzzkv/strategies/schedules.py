@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from fuzzkv.contract.schedule import Schedule
+from fuzzkv.semantics.schedule import Schedule
 from fuzzkv.strategies import ways
 from fuzzkv.strategies.model import LONGEST, model_space
 
