@@ -67,9 +67,7 @@ class ScheduleSpace(Generic[S]):
                 return operation
         raise KeyError(name)
 
-    def only(
-        self, names: Collection[str], **bounds: tuple[tuple[int, int], ...]
-    ) -> ScheduleSpace[S]:
+    def only(self, names: Collection[str], **bounds: tuple[tuple[int, int], ...]) -> ScheduleSpace[S]:
         """The space of these operations alone, some with other ``bounds``."""
         kept = tuple(
             replace(operation, bounds=bounds.get(operation.name, operation.bounds))

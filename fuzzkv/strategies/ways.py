@@ -36,9 +36,7 @@ def schedules(space: ScheduleSpace[S], longest: int | None = None) -> st.SearchS
     return _one(_ways(space, space.longest if longest is None else longest))
 
 
-def beside(
-    space: ScheduleSpace[S], numbered: Callable[[int], S], share: int
-) -> st.SearchStrategy[S]:
+def beside(space: ScheduleSpace[S], numbered: Callable[[int], S], share: int) -> st.SearchStrategy[S]:
     """All ways, and ``share`` times as often as one of them what another generator makes of a number."""
     others = st.integers(0, 2**24 - 1).map(numbered)
     return _one([*_ways(space, space.longest), *([others] * share)])
@@ -111,9 +109,7 @@ def as_choices(space: ScheduleSpace[S], schedule: S, *, way: bool) -> bytes:
 
 def _numbers(draw: st.DrawFn, operation: Operation) -> Row:
     bounds = operation.bounds
-    return operation.name, tuple(
-        draw(st.integers(low, high)) if low < high else low for low, high in bounds
-    )
+    return operation.name, tuple(draw(st.integers(low, high)) if low < high else low for low, high in bounds)
 
 
 def _opening(space: ScheduleSpace[S]) -> st.SearchStrategy[list[Row]]:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
+
+from hypothesis.database import ExampleDatabase
 
 from fuzzkv.cases.live_shrink import LiveShrinker
 from fuzzkv.errors import EnvironmentFailure
@@ -130,7 +132,7 @@ def accept(
         entrant.standing, entrant.reason = "unsupported", " ".join(error.reason.split())[:300]
         return entrant
     portfolio = Portfolio(form_of(policies), f"{seed} alone {entrant.name}")
-    look = _Look(entrant, arms, until, portfolio)
+    look = _Alone(entrant, arms, until, portfolio)
     found = failures(
         look,
         drawn(portfolio),
@@ -159,7 +161,7 @@ def accept(
 
 
 @dataclass
-class _Look:
+class _Alone:
     """The property of a policy alone: a schedule shows nothing new."""
 
     entrant: Entrant

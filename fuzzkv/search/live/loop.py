@@ -139,7 +139,7 @@ class LiveSearch:
         self.lives.open(row.policies)
         names = " ".join(policy.name for policy in row.policies)
         portfolio = Portfolio(form_of(row.policies), f"{self.filing.seed} {names}")
-        look = _Look(self, row, until, portfolio)
+        look = _Together(self, row, until, portfolio)
         found = failures(
             look,
             drawn(portfolio),
@@ -231,7 +231,7 @@ class LiveSearch:
 
 
 @dataclass
-class _Look:
+class _Together:
     """The property of one set's search: a schedule shows nothing new.  ``portfolio`` keeps what reaches something new."""
 
     search: LiveSearch
