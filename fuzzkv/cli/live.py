@@ -44,6 +44,8 @@ def hunt_live(
     device: str,
     report_dir: Path | None,
     corpus: Path,
+    database: Path | None,
+    observe: Path | None,
     no_color: bool,
 ) -> None:
     """``fuzzkv hunt --target vllm``."""
@@ -54,6 +56,7 @@ def hunt_live(
     from fuzzkv.core.options import parse_policies, parse_seconds
     from fuzzkv.report.session import Session
     from fuzzkv.search.live.hunt import BASE, LiveHunt, LiveOptions
+    from fuzzkv.strategies.observing import observed
     from fuzzkv.targets.vllm.plugin.own_code import resolve_all
     from fuzzkv.targets.vllm.policies import ALL
     from fuzzkv.targets.vllm.target import Engines
@@ -69,10 +72,12 @@ def hunt_live(
         strength=int(strength) if given("strength") else 3,
         base=replace(BASE, device=device),
         corpus=corpus,
+        database=database,
     )
     engines = Engines(device)
     with (
         engines,
+        observed(observe),
         Session(no_color=no_color, report_dir=report_dir, names=invariant_names()) as session,
     ):
         try:

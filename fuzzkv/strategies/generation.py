@@ -10,7 +10,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Generic, Protocol
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import hypothesis
 from hypothesis import HealthCheck, Phase, Verbosity, given, settings
@@ -21,11 +21,17 @@ from hypothesis.errors import Flaky
 from fuzzkv.strategies.memory import Failures
 from fuzzkv.strategies.space import S
 
-ROUND: Final = 200
+S_contra = TypeVar("S_contra", contravariant=True)
+ROUND: Final = 50
 """Schedules of one run of Hypothesis; a failure ends it earlier."""
+CLIMBING: Final = 4
+"""Every fourth run also climbs for targets, from its middle on."""
 
 
-class Property(Protocol[S]):
+_ALL: Final = 1_000_000_000
+
+
+class Property(Protocol[S_contra]):
     """What is asked of each schedule."""
 
     @property
@@ -33,11 +39,11 @@ class Property(Protocol[S]):
         """What observations call it."""
         ...
 
-    def fails(self, schedule: S) -> bool:
+    def fails(self, schedule: S_contra) -> bool:
         """Run a schedule; whether it fails in a way that isn't known yet."""
         ...
 
-    def repeats(self, schedule: S) -> bool:
+    def repeats(self, schedule: S_contra) -> bool:
         """Run a schedule that failed again, from a fresh start; whether it fails in the same way."""
         ...
 
@@ -67,7 +73,7 @@ class _Ended(KeyboardInterrupt):
 
 
 @dataclass
-class _Run(Generic[S]):
+class _Round(Generic[S]):
     """One run of Hypothesis over a property."""
 
     property: Property[S]
@@ -112,37 +118,42 @@ def failures(
     seed: str,
     most: int | None = None,
     memory: Failures[S] | None = None,
+    replay: bool = True,
 ) -> Iterator[Failed[S]]:
-    """The failures of a property over at most ``most`` schedules of a strategy, as they come; first those of ``memory``.
+    """The failures of a property over at most ``most`` schedules of a strategy, as they come; with ``replay`` first those
+    of ``memory``, where they are saved.
 
     Same seed, same memory, same schedules, as far as the property says the same of each.  Raises what the property does.
     """
-    left = most if most is not None else 10**9
-    for choices in memory.saved() if memory is not None else ():
-        if left <= 0 or property.over():
-            return
-        assert memory is not None
-        memory.offered = choices
-        run = _Run(property, left, failures=memory)
-        yield from _made(run, strategy, seed, (Phase.reuse,), memory)
-        memory.offered = None
-        left -= run.ran
+    left = most if most is not None else _ALL
+    if memory is not None and replay:
+        for choices in memory.saved():
+            if property.over():
+                return
+            memory.offered = choices
+            run = _Round(property, _ALL, failures=memory)
+            yield from _made(run, strategy, seed, (Phase.reuse,), memory)
+            memory.offered = None
+            left -= run.ran
     number = 0
     while left > 0 and not property.over():
         number += 1
-        run = _Run(property, min(ROUND, left), failures=memory)
-        yield from _made(run, strategy, f"{seed} {number}", (Phase.generate, Phase.target), memory)
+        run = _Round(property, min(ROUND, left), failures=memory)
+        phases = (Phase.generate,) if number % CLIMBING else (Phase.generate, Phase.target)
+        yield from _made(run, strategy, f"{seed} {number}", phases, memory)
         left -= run.ran
 
 
 def _made(
-    run: _Run[S],
+    run: _Round[S],
     strategy: st.SearchStrategy[S],
     seed: str,
     phases: tuple[Phase, ...],
     database: ExampleDatabase | None,
 ) -> Iterator[Failed[S]]:
     """Make a run; the failure that it ended with, if it did."""
+    if run.failures is not None:
+        run.failures.failing = None
 
     def test(schedule: Any) -> None:
         run.test(schedule)

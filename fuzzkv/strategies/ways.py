@@ -8,13 +8,15 @@ shrinks best), ``sized`` (its length first, so that long ones are drawn too), ``
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import lru_cache
+from typing import Any, Final
 
 from hypothesis import strategies as st
 from hypothesis.database import choices_to_bytes
 
 from fuzzkv.strategies.space import Operation, Row, S, ScheduleSpace
+
+_HEAD: Final = 32
+"""Bytes for what a way chooses beside its operations."""
 
 
 @st.composite
@@ -43,9 +45,17 @@ def beside(space: ScheduleSpace[S], numbered: Callable[[int], S], share: int) ->
 
 
 def _ways(space: ScheduleSpace[S], longest: int) -> list[st.SearchStrategy[S]]:
-    low, high = (min(bound, longest) for bound in space.usual)
-    ways = [sized(space, low, high), swarm(space, low, high), *([bursts(space, longest)] * 2)]
-    return [plain(space, longest), *(st.builds(space.make, _machine(space), way) for way in ways)]
+    def packed(way: Way) -> st.SearchStrategy[S]:
+        def made(drawn: bytes) -> S:
+            numbers = _Numbers(drawn)
+            machine = [values[numbers.below(len(values))] for values in space.machine.values()]
+            return space.make(machine, way(space, numbers)[:longest])
+
+        # All in one draw: of several, Hypothesis makes most of its examples by copying one over another.
+        size = _HEAD + longest * max(1 + len(operation.bounds) for operation in space.operations)
+        return st.binary(min_size=size, max_size=size).map(made)
+
+    return [plain(space, longest), *map(packed, WAYS), *map(packed, WAYS)]
 
 
 @st.composite
@@ -54,31 +64,69 @@ def _one(draw: st.DrawFn, ways: Sequence[st.SearchStrategy[S]]) -> S:
     return draw(ways[draw(st.integers(0, len(ways) - 1))])
 
 
-@st.composite
-def sized(draw: st.DrawFn, space: ScheduleSpace[S], low: int, high: int) -> list[Row]:
+class _Numbers:
+    """Small numbers out of drawn bytes, one a byte; zeros when they are used up."""
+
+    def __init__(self, drawn: bytes) -> None:
+        self._drawn, self._at = drawn, 0
+
+    def below(self, count: int) -> int:
+        """A number below ``count`` (at most 256)."""
+        self._at += 1
+        return self._drawn[self._at - 1] % count if self._at <= len(self._drawn) else 0
+
+    def between(self, low: int, high: int) -> int:
+        """A number from ``low`` to ``high``."""
+        return low + self.below(high - low + 1)
+
+    def rows(self, operations: Sequence[Operation], count: int) -> list[Row]:
+        """At most so many of these operations: a row of zeros is none, since bytes become zero more easily than fewer."""
+        found = []
+        for _ in range(count):
+            began = self._at
+            operation = operations[self.below(len(operations))]
+            numbers = tuple(self.between(low, high) for low, high in operation.bounds)
+            if any(self._drawn[began : self._at]):
+                found.append((operation.name, numbers))
+        return found
+
+
+Way = Callable[[ScheduleSpace[Any], _Numbers], list[Row]]
+"""Makes the operations of a schedule out of numbers."""
+
+
+def sized(space: ScheduleSpace[Any], numbers: _Numbers) -> list[Row]:
     """A length, then as many operations by weight; the first opens a request, without which most others do nothing."""
-    return [*draw(_opening(space)), *draw(_filled(space.operations, draw(st.integers(low, high)) - 1))]
+    length = numbers.between(*space.usual)
+    return [*_opening(space, numbers), *numbers.rows(_wheel(space.operations), length - 1)]
 
 
-@st.composite
-def swarm(draw: st.DrawFn, space: ScheduleSpace[S], low: int, high: int) -> list[Row]:
+def swarm(space: ScheduleSpace[Any], numbers: _Numbers) -> list[Row]:
     """Only some kinds of operations: those that open requests, and a few others."""
-    others = [operation for operation in space.operations if not operation.opens]
-    off = draw(st.integers(0, 2 ** len(others) - 2))
-    left_out = [operation for i, operation in enumerate(others) if off >> i & 1]
-    kept = tuple(operation for operation in space.operations if operation not in left_out)
-    return [*draw(_opening(space)), *draw(_filled(kept, draw(st.integers(low, high)) - 1))]
+    kept = [operation for operation in space.operations if operation.opens or not numbers.below(2)]
+    length = numbers.between(*space.usual)
+    return [*_opening(space, numbers), *numbers.rows(_wheel(kept), length - 1)]
 
 
-@st.composite
-def bursts(draw: st.DrawFn, space: ScheduleSpace[S], longest: int) -> list[Row]:
+def bursts(space: ScheduleSpace[Any], numbers: _Numbers) -> list[Row]:
     """A few stretches, each with its own favourite operations."""
-    found: list[Row] = list(draw(_opening(space)))
-    for _ in range(draw(st.integers(2, 6))):
-        mood = space.moods[draw(st.integers(0, len(space.moods) - 1))]
-        favourites = tuple(replace(space.operation(name), weight=1) for name in mood)
-        found += draw(_filled(favourites, draw(st.integers(3, 10))))
-    return found[:longest]
+    found = _opening(space, numbers)
+    for _ in range(numbers.between(2, 6)):
+        mood = space.moods[numbers.below(len(space.moods))]
+        found += numbers.rows([space.operation(name) for name in mood], numbers.between(3, 10))
+    return found
+
+
+WAYS: tuple[Way, ...] = (sized, swarm, bursts)
+"""Ways beside the plain one."""
+
+
+def _opening(space: ScheduleSpace[Any], numbers: _Numbers) -> list[Row]:
+    return numbers.rows([operation for operation in space.operations if operation.opens], 1)
+
+
+def _wheel(operations: Sequence[Operation]) -> list[Operation]:
+    return [operation for operation in operations for _ in range(operation.weight)]
 
 
 def as_choices(space: ScheduleSpace[S], schedule: S, *, way: bool) -> bytes:
@@ -110,27 +158,6 @@ def as_choices(space: ScheduleSpace[S], schedule: S, *, way: bool) -> bytes:
 def _numbers(draw: st.DrawFn, operation: Operation) -> Row:
     bounds = operation.bounds
     return operation.name, tuple(draw(st.integers(low, high)) if low < high else low for low, high in bounds)
-
-
-def _opening(space: ScheduleSpace[S]) -> st.SearchStrategy[list[Row]]:
-    return _filled(tuple(operation for operation in space.operations if operation.opens), 1)
-
-
-@lru_cache(maxsize=4096)
-def _filled(operations: tuple[Operation, ...], length: int) -> st.SearchStrategy[list[Row]]:
-    """So many operations by weight.  Each is one draw, which is several times faster than one a number."""
-    wheel = [operation for operation in operations for _ in range(operation.weight)]
-
-    def unpacked(drawn: int) -> Row:
-        drawn, place = divmod(drawn, len(wheel))
-        numbers = []
-        for low, high in wheel[place].bounds:
-            drawn, number = divmod(drawn, high - low + 1)
-            numbers.append(low + number)
-        return wheel[place].name, tuple(numbers)
-
-    # Beyond 24 bits Hypothesis would draw small numbers far more often.
-    return st.lists(st.integers(0, 2**24 - 1).map(unpacked), min_size=length, max_size=length)
 
 
 @st.composite

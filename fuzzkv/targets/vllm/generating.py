@@ -16,7 +16,7 @@ from fuzzkv.targets.vllm.policies import LivePolicy
 from fuzzkv.targets.vllm.portfolio import Portfolio, form_of
 from fuzzkv.targets.vllm.schedule import LiveSchedule
 
-SHARE: Final = 5
+SHARE: Final = 7
 """How often the portfolio draws, beside each of Hypothesis' own ways once."""
 
 

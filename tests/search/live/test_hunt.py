@@ -86,7 +86,7 @@ def test_the_clean_twin_is_silent(tmp_path: Path) -> None:
 
 
 def test_a_life_that_dies_is_a_result(tmp_path: Path) -> None:
-    result, _ = hunt(tmp_path, toy(deadly=True), PAIR, max_examples=120)
+    result, _ = hunt(tmp_path, toy(deadly=True), PAIR, max_examples=240)
     (case,) = result.cases
     assert case["class"]["invariant"] == "I13" and case["class"]["action"] == "died"
     assert case["violation"]["text"] == "exit status -11" and case["exercised"] == {name: {} for name in PAIR}
@@ -265,7 +265,7 @@ def test_an_interrupt_keeps_what_was_found(tmp_path: Path) -> None:
                     raise KeyboardInterrupt
             return super().run(schedule)
 
-    result, heard = hunt(tmp_path, lambda config: Stopping(config, fault=True), PAIR, max_examples=120)
+    result, heard = hunt(tmp_path, lambda config: Stopping(config, fault=True), PAIR, max_examples=240)
     assert result.exit_code == 130 and result.outcome == "interrupted"
     (case,) = load_corpus(tmp_path)
     assert case["minimality"] == "not-minimal" and problems(tmp_path) == []
@@ -334,7 +334,7 @@ def test_a_large_set_is_reduced_before_its_subsets_run() -> None:
 
 
 def test_a_case_is_as_it_was_filed(tmp_path: Path) -> None:
-    result, _ = hunt(tmp_path, toy(fault=True), PAIR, max_examples=120)
+    result, _ = hunt(tmp_path, toy(fault=True), PAIR, max_examples=240)
     path = tmp_path / f"{result.cases[0]['id']}.json"
     assert load_case(path) == result.cases[0]
 
