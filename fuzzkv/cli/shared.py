@@ -100,6 +100,7 @@ def database_option(command: Command) -> Command:
     return click.option(
         "--database",
         default="",
+        envvar="FUZZKV_DATABASE",
         callback=opened,
         metavar="DIR",
         help="Hypothesis' example database: what failed before is tried first (none: off).  [default: in the cache]",
