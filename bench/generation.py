@@ -2,7 +2,8 @@
 
 ``python -m bench.generation [toy] [field] [engine] [NAME ...]`` measures these parts, or these cases of them, prints the
 table and writes it into ``bench/results/generation.json`` beside what is there of others; without a part it measures all
-three.  A run that doesn't find the fault within its cap counts as one schedule more than that in a median.
+three.  ``--missing``: only what isn't there yet.  A run that doesn't find the fault within its cap counts as one schedule
+more than that in a median.
 
 ``before``: the portfolio on ``random.Random`` for live engines, the compiled generator with its pool of changes for policies
 in Python.  ``hypothesis``: its own ways alone.  ``both``: its own ways and the others by number, half and half.
@@ -266,11 +267,11 @@ def summary(parts: Mapping[str, Mapping[str, Any]]) -> str:
     lines = []
     for part, rows in parts.items():
         firsts = dict.fromkeys(METHODS, 0)
-        for row in rows.values():
+        for row in (row for row in rows.values() if len(row) == len(METHODS)):
             best = min(median(part, row[method]) for method in METHODS)
             for method in METHODS:
                 firsts[method] += median(part, row[method]) == best <= CAPS[part]
-        runs = {m: sum(r is not None for row in rows.values() for r in row[m]) for m in METHODS}
+        runs = {m: sum(r is not None for row in rows.values() for r in row.get(m, ())) for m in METHODS}
         told = ", ".join(f"{m} {firsts[m]} ({runs[m]} runs found it)" for m in METHODS)
         lines.append(f"{part}: first in the median of {len(SEEDS)} seeds, of {len(rows)} cases: {told}")
     return "\n".join(lines)
@@ -279,16 +280,20 @@ def summary(parts: Mapping[str, Mapping[str, Any]]) -> str:
 def main() -> None:
     """Measure, print, write."""
     parts = [word for word in sys.argv[1:] if word in CAPS] or list(CAPS)
-    names = [word for word in sys.argv[1:] if word not in CAPS]
+    names = [word for word in sys.argv[1:] if word not in CAPS and word != "--missing"]
     results = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {"parts": {}}
     results.update({"caps": CAPS, "seeds": len(SEEDS)})
     print(f"{'':57}" + "".join(f"{method:>12}" for method in METHODS))
     for part in parts:
         rows = results["parts"].setdefault(part, {})
         for name, finders in {"toy": toy_cases, "field": field_cases, "engine": engine_cases}[part](names):
-            rows[name] = {method: [find(seed) for seed in SEEDS] for method, find in finders.items()}
-            print(line(part, name, rows[name]), flush=True)
-            RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+            row = rows.setdefault(name, {})
+            for method, find in finders.items():
+                if "--missing" in sys.argv and method in row:
+                    continue
+                row[method] = [find(seed) for seed in SEEDS]
+                RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+            print(line(part, name, row), flush=True)
     print(summary(results["parts"]))
 
 

@@ -16,7 +16,7 @@ from fuzzkv.oracles.conflict import Kind, findings, smallest_failing, subsets
 from fuzzkv.semantics.schedule import Schedule
 from fuzzkv.simulator.bulk.engine import BulkEngine
 from fuzzkv.simulator.bulk.tally import FoundClass, Tally
-from fuzzkv.simulator.outcome import ArmOutcome
+from fuzzkv.simulator.outcome import ArmOutcome, ending
 from fuzzkv.strategies.covering_arrays import masks_of
 from fuzzkv.strategies.generation import failures
 from fuzzkv.strategies.memory import Failures
@@ -110,13 +110,22 @@ class Generated:
         return {"policies that acted": float(self._acted.bit_count())}
 
     def _found(self, schedule: Schedule) -> dict[Kind, FoundClass]:
+        """What the sets show under a schedule.  The damage afterwards, and the smaller sets, are looked at where one fails."""
         arms: dict[int, ArmOutcome] = {}
         found: dict[Kind, FoundClass] = {}
+        self._acted = 0
         for mask in self._masks if schedule.events else ():
-            whole = self._arm(arms, schedule, mask)
+            state = self.engine.final_state(schedule.events, mask)
+            self.runs += 1
+            whole = ending(state.tolist(), self.engine.names)
+            self._acted |= whole.acted
             if not whole.failed:
                 continue
-            below = {sub: self._arm(arms, schedule, sub) for sub in (*subsets(mask), mask)}
+            for sub in (*subsets(mask), mask):
+                if sub not in arms:
+                    arms[sub] = self.engine.outcome(schedule.events, sub)
+                    self.runs += 1
+            below = {sub: arms[sub] for sub in (*subsets(mask), mask)}
             for top in smallest_failing(below):
                 for one in findings(below, top):
                     kind = one.kind
@@ -132,11 +141,4 @@ class Generated:
                         schedule.events,
                         0,
                     )
-        self._acted = arms[self._masks[0]].acted if arms else 0
         return found
-
-    def _arm(self, arms: dict[int, ArmOutcome], schedule: Schedule, mask: int) -> ArmOutcome:
-        if mask not in arms:
-            arms[mask] = self.engine.outcome(schedule.events, mask)
-            self.runs += 1
-        return arms[mask]
