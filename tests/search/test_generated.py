@@ -130,4 +130,5 @@ def test_a_hunt_with_a_python_policy_is_observed(tmp_path: Path) -> None:
     lines = [line for line in lines if line["type"] == "test_case"]
     how = Counter(line["how_generated"] for line in lines)
     assert how["during generate phase"] >= 30
-    assert "Schedule(policies=" in lines[-1]["representation"]
+    generated = [line for line in lines if line["metadata"]["phase"] == "generate"]
+    assert all("schedule=Schedule(policies=" in line["representation"] for line in generated)

@@ -72,5 +72,5 @@ def test_a_live_hunt_is_observed(tmp_path: Path) -> None:
         assert lines[0]["how_generated"] == "during generate phase"
         failed = [line for line in lines if line["status"] == "failed"]
         assert failed[0]["how_generated"] == f"during {first} phase"
-        assert "LiveSchedule(" in failed[0]["representation"]
+        assert "schedule=LiveSchedule(pool=" in failed[0]["representation"]
         assert any("target:abstract states" in line["features"] for line in lines)
