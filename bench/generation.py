@@ -23,13 +23,12 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from fuzzkv.oracles.conflict import smallest_failing, subsets
-from fuzzkv.search.generated import SHARE
 from fuzzkv.search.live.hunt import BASE
 from fuzzkv.semantics.schedule import Schedule
 from fuzzkv.simulator.bulk.engine import BulkEngine
 from fuzzkv.strategies.generation import failures
 from fuzzkv.strategies.model import model_space
-from fuzzkv.strategies.ways import beside, schedules
+from fuzzkv.strategies.ways import generated
 from fuzzkv.targets.vllm.arms import Arm, Arms
 from fuzzkv.targets.vllm.generating import drawn, scores_of
 from fuzzkv.targets.vllm.novelty import Novelty
@@ -114,7 +113,7 @@ def live_finders(
 
         return find
 
-    own = through(lambda portfolio: schedules(portfolio.form.space))
+    own = through(lambda portfolio: generated(portfolio.form.space))
     return {"before": before, "hypothesis": own, "both": through(drawn)}
 
 
@@ -238,8 +237,8 @@ def model_finders(report: Report, engine: BulkEngine, cap: int) -> dict[str, Fin
 
     return {
         "before": before,
-        "hypothesis": through(lambda engine: schedules(space)),
-        "both": through(lambda engine: beside(space, engine.schedule, SHARE)),
+        "hypothesis": through(lambda engine: generated(space)),
+        "both": through(lambda engine: generated(space, numbered=engine.schedule)),
     }
 
 

@@ -162,7 +162,7 @@ class Shrinker:
         # Seeded, so that the same schedule shrinks to the same case; the settings come after the seed, which
         # would take the database away.
         @settings(
-            database=StartFrom(as_choices(space, Schedule(names, best), way=False)),
+            database=StartFrom(as_choices(space, Schedule(names, best))),
             phases=(Phase.reuse, Phase.shrink),
             max_examples=600,
             deadline=None,

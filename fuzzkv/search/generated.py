@@ -1,6 +1,6 @@
 """Schedules that Hypothesis generates for a set with a policy in ordinary Python, whose runs are slow.
 
-It draws by its own ways and, by number, what the compiled generator would draw; every schedule runs for every set of two
+It draws by its own ways and, half of the time, what the compiled generator draws of a number; every schedule runs for every set of two
 policies and more.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 from hypothesis.database import ExampleDatabase
 
@@ -19,12 +18,9 @@ from fuzzkv.simulator.bulk.tally import FoundClass, Tally
 from fuzzkv.simulator.outcome import ArmOutcome, ending
 from fuzzkv.strategies.covering_arrays import masks_of
 from fuzzkv.strategies.generation import failures
-from fuzzkv.strategies.memory import Failures
+from fuzzkv.strategies.memory import failed_before
 from fuzzkv.strategies.model import model_space
-from fuzzkv.strategies.ways import as_choices, beside
-
-SHARE: Final = 7
-"""How often the compiled generator draws beside each of Hypothesis' seven ways once: half of the schedules."""
+from fuzzkv.strategies.ways import generated
 
 
 @dataclass
@@ -53,14 +49,9 @@ class Generated:
         workload = sorted({name for policy in engine.policies for name in policy.workload})
         space = model_space(engine.names, workload)
         self.name = " + ".join(engine.names)
-        self._strategy = beside(space, engine.schedule, SHARE)
+        self._strategy = generated(space, numbered=engine.schedule)
         self._masks = masks_of(len(engine.names), engine.only)
-        self._memory = None
-        if self.database is not None:
-            name = f"{space.target} {' '.join(engine.names)}"
-            self._memory = Failures[Schedule](
-                self.database, name, lambda schedule: as_choices(space, schedule, way=True)
-            )
+        self._memory = failed_before(self.database, space, engine.names)
 
     def draw(self, count: int) -> None:
         """Draw and judge so many more schedules; the first time those too that failed in an earlier hunt, before all others."""

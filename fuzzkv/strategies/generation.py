@@ -132,7 +132,7 @@ def failures(
                 return
             memory.offered = choices
             run = _Round(property, _ALL, failures=memory)
-            yield from _made(run, strategy, seed, (Phase.reuse,), memory)
+            yield from _made(run, memory.strategy, seed, (Phase.reuse,), memory)
             memory.offered = None
             left -= run.ran
     number = 0

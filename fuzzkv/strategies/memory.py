@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final, Generic
 
+from hypothesis import strategies as st
 from hypothesis.database import DirectoryBasedExampleDatabase, ExampleDatabase
 
-from fuzzkv.strategies.space import S
+from fuzzkv.strategies.space import S, ScheduleSpace
+from fuzzkv.strategies.ways import as_choices, plain
 
 FORMAT: Final = "fuzzkv 1"
 """Changes when the choices of a strategy mean something else: what was saved before isn't found any more."""
@@ -39,14 +41,21 @@ class StartFrom(ExampleDatabase):
 class Failures(ExampleDatabase, Generic[S]):
     """The failing schedules of one property, kept in ``database`` under the key ``name``.
 
-    Whatever strategy drew a failing schedule, its choices are written as ``as_choices`` does, so that it can be made
-    again whatever the other strategies are by then.  Hypothesis is offered one of them at a time (:attr:`offered`), and
+    Whatever drew a failing schedule, it is written as the choices (``as_choices``) with which ``strategy`` draws it, so that
+    it can be made again whatever hunts draw by then.  Hypothesis is offered one of them at a time (:attr:`offered`), and
     what it finds to fail no more is deleted.
     """
 
-    def __init__(self, database: ExampleDatabase, name: str, as_choices: Callable[[S], bytes]) -> None:
+    def __init__(
+        self,
+        database: ExampleDatabase,
+        name: str,
+        strategy: st.SearchStrategy[S],
+        as_choices: Callable[[S], bytes],
+    ) -> None:
         super().__init__()
-        self.database, self.key, self.as_choices = database, f"{FORMAT} {name}".encode(), as_choices
+        self.database, self.key = database, f"{FORMAT} {name}".encode()
+        self.strategy, self.as_choices = strategy, as_choices
         self.offered: bytes | None = None
         self.failing: S | None = None
 
@@ -74,6 +83,16 @@ class Failures(ExampleDatabase, Generic[S]):
         """Forget an example that was offered and doesn't fail any more."""
         if value == self.offered:
             self.database.delete(self.key, value)
+
+
+def failed_before(
+    database: ExampleDatabase | None, space: ScheduleSpace[S], policies: Sequence[str]
+) -> Failures[S] | None:
+    """What ``database`` remembers of a set of policies (names); nothing without one."""
+    if database is None:
+        return None
+    name = f"{space.target} {' '.join(sorted(policies))}"
+    return Failures(database, name, plain(space), lambda schedule: as_choices(space, schedule))
 
 
 def open_database(folder: Path | None) -> ExampleDatabase | None:

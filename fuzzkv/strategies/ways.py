@@ -1,14 +1,13 @@
 """Hypothesis strategies of any schedule space, and the way back: a schedule as the choices that draw it.
 
-``schedules`` is a portfolio of ways of which Hypothesis chooses one a schedule: ``plain`` (a list that grows by chance, which
-shrinks best), ``sized`` (its length first, so that long ones are drawn too), ``swarm`` (few kinds of operations) and
-``bursts`` (stretches with favourites of their own, because pressure comes in runs).
+A schedule is drawn in one of several ways: ``plain`` (a list that grows by chance, which shrinks best), ``sized`` (its length
+first, so that long ones are drawn too), ``swarm`` (few kinds of operations) and ``bursts`` (stretches with favourites of
+their own, because pressure comes in runs).  ``schedules`` is for users' tests, ``generated`` for hunts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from copy import copy
 from typing import Any, Final
 
 from hypothesis import strategies as st
@@ -16,6 +15,8 @@ from hypothesis.database import choices_to_bytes
 
 from fuzzkv.strategies.space import Operation, Row, S, ScheduleSpace
 
+PLAIN: Final = 8
+"""One in so many schedules is drawn the plain way."""
 _HEAD: Final = 32
 """Bytes for what a way chooses beside its operations."""
 
@@ -34,35 +35,34 @@ def plain(space: ScheduleSpace[S], longest: int | None = None) -> st.SearchStrat
     return st.builds(space.make, _machine(space), drawn)
 
 
-def schedules(space: ScheduleSpace[S], longest: int | None = None) -> st.SearchStrategy[S]:
-    """All ways, one a schedule."""
-    return _one(_ways(space, space.longest if longest is None else longest))
-
-
-def beside(space: ScheduleSpace[S], numbered: Callable[[int], S], share: int) -> st.SearchStrategy[S]:
-    """All ways, and ``share`` times as often as one of them what another generator makes of a number."""
-    others = st.integers(0, 2**24 - 1).map(numbered)
-    return _one([*_ways(space, space.longest), *([others] * share)])
-
-
-def _ways(space: ScheduleSpace[S], longest: int) -> list[st.SearchStrategy[S]]:
-    def packed(way: Way) -> st.SearchStrategy[S]:
-        def made(drawn: bytes) -> S:
-            numbers = _Numbers(drawn)
-            machine = [values[numbers.below(len(values))] for values in space.machine.values()]
-            return space.make(machine, way(space, numbers)[:longest])
-
-        # All in one draw: of several, Hypothesis makes most of its examples by copying one over another.
-        size = _HEAD + longest * max(1 + len(operation.bounds) for operation in space.operations)
-        return st.binary(min_size=size, max_size=size).map(made)
-
-    return [plain(space, longest), *map(packed, WAYS), *map(packed, WAYS)]
+@st.composite
+def schedules(draw: st.DrawFn, space: ScheduleSpace[S], longest: int | None = None) -> S:
+    """All ways, one a schedule, the plain one now and then."""
+    if draw(st.integers(0, PLAIN - 1)) == 0:
+        return draw(plain(space, longest))
+    return draw(generated(space, longest))
 
 
 @st.composite
-def _one(draw: st.DrawFn, ways: Sequence[st.SearchStrategy[S]]) -> S:
-    # Hypothesis' own one_of takes equal strategies as one.  Of a copy it shows what it is, not which calls made it.
-    return copy(draw(ways[draw(st.integers(0, len(ways) - 1))]))
+def generated(
+    draw: st.DrawFn,
+    space: ScheduleSpace[S],
+    longest: int | None = None,
+    numbered: Callable[[int], S] | None = None,
+) -> S:
+    """All ways but the plain one, and as often as all of them what another generator makes of a number.
+
+    It is one draw of bytes.  Of several draws, Hypothesis makes most of its examples by copying one over another; and into
+    numbers it mixes constants out of the modules that are loaded, so that a seed would mean another thing elsewhere.
+    """
+    longest = space.longest if longest is None else longest
+    size = _HEAD + longest * max(1 + len(operation.bounds) for operation in space.operations)
+    numbers = _Numbers(draw(st.binary(min_size=size, max_size=size)))
+    if numbered is not None and numbers.below(2):
+        return numbered(numbers.wide())
+    way = WAYS[numbers.below(len(WAYS))]
+    machine = [values[numbers.below(len(values))] for values in space.machine.values()]
+    return space.make(machine, way(space, numbers)[:longest])
 
 
 class _Numbers:
@@ -75,6 +75,10 @@ class _Numbers:
         """A number below ``count`` (at most 256)."""
         self._at += 1
         return self._drawn[self._at - 1] % count if self._at <= len(self._drawn) else 0
+
+    def wide(self) -> int:
+        """A number below 2^24."""
+        return self.below(256) << 16 | self.below(256) << 8 | self.below(256)
 
     def between(self, low: int, high: int) -> int:
         """A number from ``low`` to ``high``."""
@@ -118,7 +122,7 @@ def bursts(space: ScheduleSpace[Any], numbers: _Numbers) -> list[Row]:
     return found
 
 
-WAYS: tuple[Way, ...] = (sized, swarm, bursts)
+WAYS: Final[tuple[Way, ...]] = (sized, swarm, bursts)
 """Ways beside the plain one."""
 
 
@@ -130,9 +134,8 @@ def _wheel(operations: Sequence[Operation]) -> list[Operation]:
     return [operation for operation in operations for _ in range(operation.weight)]
 
 
-def as_choices(space: ScheduleSpace[S], schedule: S, *, way: bool) -> bytes:
-    """The choices with which :func:`plain` draws exactly this schedule, as the example database keeps them; with ``way``
-    those of :func:`schedules`.
+def as_choices(space: ScheduleSpace[S], schedule: S) -> bytes:
+    """The choices with which :func:`plain` draws exactly this schedule, as the example database keeps them.
 
     One choice too many stands at the end: Hypothesis takes an entry that it would have saved itself as already
     shrunk.  Raises ``ValueError`` for a schedule that the space doesn't have.
@@ -140,8 +143,9 @@ def as_choices(space: ScheduleSpace[S], schedule: S, *, way: bool) -> bytes:
     sizes, taken = space.take(schedule)
     if len(taken) > space.longest:
         raise ValueError(f"{len(taken)} operations are more than {space.longest}")
-    choices: list[int | bool] = [0] if way else []
-    choices += [values.index(size) for values, size in zip(space.machine.values(), sizes, strict=True)]
+    choices: list[int | bool] = [
+        values.index(size) for values, size in zip(space.machine.values(), sizes, strict=True)
+    ]
     for name, numbers in taken:
         choices += [True, space.names.index(name)]
         bounds = space.operation(name).bounds

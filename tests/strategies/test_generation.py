@@ -46,7 +46,7 @@ class Limits:
 
 
 def memory(database: InMemoryExampleDatabase, name: str = "numbers") -> Failures[int]:
-    return Failures(database, name, lambda schedule: choices_to_bytes([schedule, False]))
+    return Failures(database, name, NUMBERS, lambda schedule: choices_to_bytes([schedule, False]))
 
 
 def test_failures_come_one_by_one_and_the_budget_is_kept() -> None:
@@ -126,7 +126,7 @@ def test_what_has_no_choices_is_not_kept() -> None:
         raise ValueError(schedule)
 
     database = InMemoryExampleDatabase()
-    kept = Failures(database, "numbers", none)
+    kept = Failures(database, "numbers", NUMBERS, none)
     list(failures(Limits((5000,)), NUMBERS, seed="1", most=60, memory=kept))
     assert kept.saved() == []
 

@@ -6,13 +6,15 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
 from fuzzkv.semantics.schedule import ACT, ARRIVE, EXTRA, OPS, QUEUE, TICK, Schedule
 from fuzzkv.strategies.covering_arrays import enabled, odds_of
 from fuzzkv.strategies.drawing import HIGH_A, HIGH_B, LOW_A, LOW_B, OWNER, WEIGHT
 from fuzzkv.strategies.model import LONGEST, model_space
 from fuzzkv.strategies.schedules import schedules
-from fuzzkv.strategies.ways import as_choices, beside, plain
+from fuzzkv.strategies.ways import as_choices, generated, plain
 from tests.broken import CAREFUL, TIDY_FREE
 from tests.drawn import drawn, drawn_from
 
@@ -64,8 +66,7 @@ def test_hypothesis_draws_the_same_from_the_same_seed() -> None:
 
 def test_choices_draw_their_schedule_again() -> None:
     for schedule in drawn(schedules(NAMES, workload=("queue", "grow")), 40):
-        for way, strategy in ((False, plain(SPACE)), (True, schedules(NAMES, workload=("queue", "grow")))):
-            assert drawn_from(strategy, as_choices(SPACE, schedule, way=way)) == schedule
+        assert drawn_from(plain(SPACE), as_choices(SPACE, schedule)) == schedule
 
 
 def test_what_has_no_choices() -> None:
@@ -75,7 +76,7 @@ def test_what_has_no_choices() -> None:
         (((OPS.index("sleep"), 1, 0),), "not in"),
     ):
         with pytest.raises(ValueError, match=text):
-            as_choices(SPACE, Schedule(NAMES, events), way=True)
+            as_choices(SPACE, Schedule(NAMES, events))
 
 
 def test_another_generator_draws_by_number() -> None:
@@ -85,6 +86,20 @@ def test_another_generator_draws_by_number() -> None:
         numbers.append(number)
         return Schedule(NAMES, ((TICK, 32, 0),) * 64)
 
-    found = drawn(beside(SPACE, numbered, 7), 60)
+    found = drawn(generated(SPACE, numbered=numbered), 60)
     others = sum(schedule == numbered(0) for schedule in found)
     assert 15 < others < 45 and all(0 <= number < 2**24 for number in numbers)
+    assert len(set(numbers)) > 15 and max(numbers) > 2**16
+
+
+def test_what_hunts_draw_is_the_same_whatever_modules_are_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hypothesis mixes constants of local modules into numbers."""
+    hunts, users = generated(SPACE), schedules(NAMES)
+    before = drawn(hunts, 100), drawn(users, 100)
+    mixed = Constants(integers=range(1, 60), bytes=[bytes([n]) * n for n in range(1, 60)])
+    monkeypatch.setattr(providers, "_get_local_constants", lambda: mixed)
+    providers.CONSTANTS_CACHE.cache.clear()
+    assert drawn(hunts, 100) == before[0]
+    assert drawn(users, 100) != before[1], "or this test shows nothing"
+    monkeypatch.undo()
+    providers.CONSTANTS_CACHE.cache.clear()

@@ -20,7 +20,7 @@ from fuzzkv.events import Listener, PhaseStarted, ShrinkStep, WarningRaised
 from fuzzkv.strategies.generation import failures
 from fuzzkv.targets.vllm.arms import Arm, Arms, Verdict
 from fuzzkv.targets.vllm.content.oracles import inert_tier
-from fuzzkv.targets.vllm.generating import drawn, failed_before, scores_of
+from fuzzkv.targets.vllm.generating import drawn, remembered, scores_of
 from fuzzkv.targets.vllm.history import LiveHistory, Trace, trace
 from fuzzkv.targets.vllm.policies import LivePolicy
 from fuzzkv.targets.vllm.portfolio import Portfolio, form_of
@@ -138,7 +138,7 @@ def accept(
         drawn(portfolio),
         seed=portfolio.seed,
         most=schedules,
-        memory=failed_before(database, policies),
+        memory=remembered(database, policies),
     )
     for failed in found:
         if failed.repeated and look.verdict.word in ("single-policy", "control-fails"):

@@ -17,7 +17,7 @@ from fuzzkv.search.live.filing import LiveFiling
 from fuzzkv.search.live.rows import SetRow
 from fuzzkv.strategies.generation import failures
 from fuzzkv.targets.vllm.arms import Arm, LiveKind, Verdict
-from fuzzkv.targets.vllm.generating import drawn, failed_before, scores_of
+from fuzzkv.targets.vllm.generating import drawn, remembered, scores_of
 from fuzzkv.targets.vllm.novelty import Novelty
 from fuzzkv.targets.vllm.plans import Set, groups, plan
 from fuzzkv.targets.vllm.policies import LivePolicy
@@ -109,7 +109,7 @@ class LiveSearch:
         if self.database is None:
             return []
         sets = [s for size in range(2, self.strength + 1) for s in groups(policies, size)]
-        return [s for s in sets if (memory := failed_before(self.database, s)) and memory.saved()]
+        return [s for s in sets if (memory := remembered(self.database, s)) and memory.saved()]
 
     def _note_refusal(self, row: SetRow, error: EnvironmentFailure) -> None:
         """Say that the engine refuses a set, and find the part of it that it refuses; the rest is planned anew."""
@@ -145,7 +145,7 @@ class LiveSearch:
             drawn(portfolio),
             seed=portfolio.seed,
             most=self.max_examples,
-            memory=failed_before(self.database, row.policies),
+            memory=remembered(self.database, row.policies),
         )
         for failed in found:
             self._take(look.verdict, failed.schedule)
@@ -183,7 +183,7 @@ class LiveSearch:
 
     def _take(self, verdict: Verdict, schedule: LiveSchedule) -> None:
         if verdict.word in ("conflict", "single-policy"):
-            memory = failed_before(self.database, verdict.whole.policies)
+            memory = remembered(self.database, verdict.whole.policies)
             if memory is not None:
                 # A larger set may not be looked at again, its failing part always is.
                 memory.keep(schedule)

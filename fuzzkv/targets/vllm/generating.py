@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from hypothesis import strategies as st
 from hypothesis.database import ExampleDatabase
 
-from fuzzkv.strategies.memory import Failures
-from fuzzkv.strategies.ways import as_choices, beside
+from fuzzkv.strategies.memory import Failures, failed_before
+from fuzzkv.strategies.ways import generated
 from fuzzkv.targets.vllm.arms import Arm
 from fuzzkv.targets.vllm.novelty import states
 from fuzzkv.targets.vllm.policies import LivePolicy
 from fuzzkv.targets.vllm.portfolio import Portfolio, form_of
 from fuzzkv.targets.vllm.schedule import LiveSchedule
 
-SHARE: Final = 7
-"""How often the portfolio draws, beside each of Hypothesis' own ways once."""
-
 
 def drawn(portfolio: Portfolio) -> st.SearchStrategy[LiveSchedule]:
-    """Hypothesis' own ways and the portfolio."""
-    return beside(portfolio.form.space, portfolio.numbered, SHARE)
+    """Hypothesis' own ways and the portfolio, half and half."""
+    return generated(portfolio.form.space, numbered=portfolio.numbered)
 
 
 def scores_of(arm: Arm) -> Mapping[str, float]:
@@ -33,12 +29,8 @@ def scores_of(arm: Arm) -> Mapping[str, float]:
     }
 
 
-def failed_before(
+def remembered(
     database: ExampleDatabase | None, policies: Sequence[LivePolicy]
 ) -> Failures[LiveSchedule] | None:
     """What ``database`` remembers of a set; nothing without one."""
-    if database is None:
-        return None
-    space = form_of(policies).space
-    name = f"{space.target} {' '.join(sorted(policy.name for policy in policies))}"
-    return Failures(database, name, lambda schedule: as_choices(space, schedule, way=True))
+    return failed_before(database, form_of(policies).space, [policy.name for policy in policies])

@@ -97,7 +97,7 @@ def test_a_policy_that_fails_alone_is_said_and_left_out(tmp_path: Path) -> None:
     assert result.exit_code == 0 and not result.cases
     alone = {row["policy"]: row for row in result.report["alone"]}
     assert alone[PAIR[0]]["standing"] == "fails" and alone[PAIR[0]]["reason"].startswith("I16 short")
-    assert [event[0] for event in alone[PAIR[0]]["witness"]["events"]] == ["arrive", "step", "fork"]
+    assert [event[0] for event in alone[PAIR[0]]["witness"]["events"]] == ["arrive", "step", "arrive"]
     assert alone["plain engine"]["standing"] == "passes"
     done = [e for e in heard if isinstance(e, ev.AcceptanceDone)]
     assert [e.passed for e in done] == [True, False, True, True]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import Phase, find, settings
 
 from fuzzkv.errors import UsageError
-from fuzzkv.strategies.ways import as_choices
+from fuzzkv.strategies.ways import as_choices, plain
 from fuzzkv.targets.vllm.portfolio import Form, Portfolio
 from fuzzkv.targets.vllm.schedule import (
     BLOCK,
@@ -87,12 +87,12 @@ def test_every_drawn_schedule_has_its_choices() -> None:
     for schedule in drawn(live_schedules(), 60):
         assert len(schedule.events) <= LONGEST
         assert schedule_from_json(schedule.as_json()) == schedule
-        assert drawn_from(live_schedules(), choices(schedule)) == schedule
+        assert drawn_from(plain(LIVE), choices(schedule)) == schedule
     assert set(WEIGHTS) == set(OPS) == set(BOUNDS) == set(LIVE.names)
 
 
 def choices(schedule: LiveSchedule) -> bytes:
-    return as_choices(LIVE, schedule, way=True)
+    return as_choices(LIVE, schedule)
 
 
 def test_what_has_no_choices() -> None:
@@ -103,7 +103,7 @@ def test_what_has_no_choices() -> None:
     with pytest.raises(ValueError, match="adapter 1"):
         choices(LiveSchedule(48, 256, (), 1))
     with pytest.raises(ValueError, match="next: 2 is not from 0 to 1"):
-        as_choices(live_space(adapters=1), LiveSchedule(48, 256, (("next", 0, 2, 0),)), way=True)
+        as_choices(live_space(adapters=1), LiveSchedule(48, 256, (("next", 0, 2, 0),)))
 
 
 def test_hypothesis_shrinks_to_the_smallest() -> None:
