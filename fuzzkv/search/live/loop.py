@@ -17,7 +17,7 @@ from fuzzkv.search.live.filing import LiveFiling
 from fuzzkv.search.live.rows import SetRow
 from fuzzkv.strategies.generation import failures
 from fuzzkv.targets.vllm.arms import Arm, LiveKind, Verdict
-from fuzzkv.targets.vllm.generating import drawn, remembered, scores_of
+from fuzzkv.targets.vllm.generating import drawn, remember, remembered, scores_of
 from fuzzkv.targets.vllm.novelty import Novelty
 from fuzzkv.targets.vllm.plans import Set, groups, plan
 from fuzzkv.targets.vllm.policies import LivePolicy
@@ -183,10 +183,8 @@ class LiveSearch:
 
     def _take(self, verdict: Verdict, schedule: LiveSchedule) -> None:
         if verdict.word in ("conflict", "single-policy"):
-            memory = remembered(self.database, verdict.whole.policies)
-            if memory is not None:
-                # A larger set may not be looked at again, its failing part always is.
-                memory.keep(schedule)
+            # A larger set may not be looked at again, its failing part always is.
+            remember(self.database, verdict.whole.policies, schedule)
         if verdict.word == "conflict":
             fewer = self.filing.take(verdict, schedule, self.schedules)
             if fewer is None:

@@ -34,3 +34,13 @@ def remembered(
 ) -> Failures[LiveSchedule] | None:
     """What ``database`` remembers of a set; nothing without one."""
     return failed_before(database, form_of(policies).space, [policy.name for policy in policies])
+
+
+def remember(
+    database: ExampleDatabase | None, policies: Sequence[LivePolicy], schedule: LiveSchedule
+) -> None:
+    """Keep a schedule that failed for a set, less the events that mean nothing to it."""
+    memory = remembered(database, policies)
+    if memory is not None:
+        ops = form_of(policies).ops
+        memory.keep(schedule.with_events([event for event in schedule.events if event[0] in ops]))
