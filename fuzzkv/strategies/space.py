@@ -15,6 +15,9 @@ S = TypeVar("S")
 Row = tuple[str, tuple[int, ...]]
 """A drawn operation: its name and its numbers."""
 
+Way = Callable[..., list[Row]]
+"""``way(space, numbers)`` makes the operations of a schedule (:mod:`fuzzkv.strategies.ways`)."""
+
 ENVIRONMENT: Final = 0
 REQUEST: Final = 1
 POLICY: Final = 2
@@ -43,7 +46,7 @@ class ScheduleSpace(Generic[S]):
     ``operations`` stand with the simplest first; ``machine`` names the sizes of the machine that a schedule sets, each
     with the values that are drawn, the simplest first.  A drawn schedule has at most ``longest`` operations, and
     between the two numbers of ``usual`` where its length is chosen first.  ``moods`` are favourite operations of a
-    stretch.  ``make`` builds a schedule of sizes and rows, ``take`` is the way back.
+    stretch.  ``make`` builds a schedule of sizes and rows, ``take`` is the way back.  ``ways`` are those of the target alone.
     """
 
     target: str
@@ -54,6 +57,7 @@ class ScheduleSpace(Generic[S]):
     moods: tuple[tuple[str, ...], ...]
     make: Callable[[Sequence[int], Sequence[Row]], S]
     take: Callable[[S], tuple[Sequence[int], Sequence[Row]]]
+    ways: tuple[Way, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:

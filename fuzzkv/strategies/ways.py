@@ -13,7 +13,8 @@ from typing import Any, Final
 from hypothesis import strategies as st
 from hypothesis.database import choices_to_bytes
 
-from fuzzkv.strategies.space import Operation, Row, S, ScheduleSpace
+from fuzzkv.strategies.numbers import Numbers
+from fuzzkv.strategies.space import Operation, Row, S, ScheduleSpace, Way
 
 PLAIN: Final = 8
 """One in so many schedules is drawn the plain way."""
@@ -57,63 +58,29 @@ def generated(
     """
     longest = space.longest if longest is None else longest
     size = _HEAD + longest * max(1 + len(operation.bounds) for operation in space.operations)
-    numbers = _Numbers(draw(st.binary(min_size=size, max_size=size)))
+    numbers = Numbers(draw(st.binary(min_size=size, max_size=size)))
     if numbered is not None and numbers.below(2):
         return numbered(numbers.wide())
-    way = WAYS[numbers.below(len(WAYS))]
+    ways = (*WAYS, *space.ways)
+    way = ways[numbers.below(len(ways))]
     machine = [values[numbers.below(len(values))] for values in space.machine.values()]
     return space.make(machine, way(space, numbers)[:longest])
 
 
-class _Numbers:
-    """Small numbers out of drawn bytes, one a byte; zeros when they are used up."""
-
-    def __init__(self, drawn: bytes) -> None:
-        self._drawn, self._at = drawn, 0
-
-    def below(self, count: int) -> int:
-        """A number below ``count`` (at most 256)."""
-        self._at += 1
-        return self._drawn[self._at - 1] % count if self._at <= len(self._drawn) else 0
-
-    def wide(self) -> int:
-        """A number below 2^24."""
-        return self.below(256) << 16 | self.below(256) << 8 | self.below(256)
-
-    def between(self, low: int, high: int) -> int:
-        """A number from ``low`` to ``high``."""
-        return low + self.below(high - low + 1)
-
-    def rows(self, operations: Sequence[Operation], count: int) -> list[Row]:
-        """At most so many of these operations: a row of zeros is none, since bytes become zero more easily than fewer."""
-        found = []
-        for _ in range(count):
-            began = self._at
-            operation = operations[self.below(len(operations))]
-            numbers = tuple(self.between(low, high) for low, high in operation.bounds)
-            if any(self._drawn[began : self._at]):
-                found.append((operation.name, numbers))
-        return found
-
-
-Way = Callable[[ScheduleSpace[Any], _Numbers], list[Row]]
-"""Makes the operations of a schedule out of numbers."""
-
-
-def sized(space: ScheduleSpace[Any], numbers: _Numbers) -> list[Row]:
+def sized(space: ScheduleSpace[Any], numbers: Numbers) -> list[Row]:
     """A length, then as many operations by weight; the first opens a request, without which most others do nothing."""
     length = numbers.between(*space.usual)
     return [*_opening(space, numbers), *numbers.rows(_wheel(space.operations), length - 1)]
 
 
-def swarm(space: ScheduleSpace[Any], numbers: _Numbers) -> list[Row]:
+def swarm(space: ScheduleSpace[Any], numbers: Numbers) -> list[Row]:
     """Only some kinds of operations: those that open requests, and a few others."""
     kept = [operation for operation in space.operations if operation.opens or not numbers.below(2)]
     length = numbers.between(*space.usual)
     return [*_opening(space, numbers), *numbers.rows(_wheel(kept), length - 1)]
 
 
-def bursts(space: ScheduleSpace[Any], numbers: _Numbers) -> list[Row]:
+def bursts(space: ScheduleSpace[Any], numbers: Numbers) -> list[Row]:
     """A few stretches, each with its own favourite operations."""
     found = _opening(space, numbers)
     for _ in range(numbers.between(2, 6)):
@@ -123,10 +90,10 @@ def bursts(space: ScheduleSpace[Any], numbers: _Numbers) -> list[Row]:
 
 
 WAYS: Final[tuple[Way, ...]] = (sized, swarm, bursts)
-"""Ways beside the plain one."""
+"""Ways of every space; a target may have others."""
 
 
-def _opening(space: ScheduleSpace[Any], numbers: _Numbers) -> list[Row]:
+def _opening(space: ScheduleSpace[Any], numbers: Numbers) -> list[Row]:
     return numbers.rows([operation for operation in space.operations if operation.opens], 1)
 
 

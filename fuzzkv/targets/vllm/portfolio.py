@@ -16,28 +16,21 @@ from typing import Final
 from fuzzkv.strategies.space import ScheduleSpace
 from fuzzkv.targets.vllm.policies import LivePolicy, compose
 from fuzzkv.targets.vllm.schedule import (
-    ABORT,
     ADAPTERS,
     ARRIVE,
     BOUNDS,
-    COMPLETE,
-    FAIL,
-    FORK,
     HOLD,
     LONGEST,
     NEXT,
     RESET,
-    SHORT,
     STEP,
     Event,
     LiveSchedule,
 )
-from fuzzkv.targets.vllm.strategy import CHUNKS, MOODS, POOLS, USUAL, WEIGHTS, live_space
+from fuzzkv.targets.vllm.strategy import CHUNKS, MOODS, POOLS, TROUBLE, USUAL, WEIGHTS, live_space
 
 KEPT: Final = 200
 """Most schedules that are kept for changes."""
-TROUBLE: Final = (STEP, STEP, STEP, ARRIVE, ARRIVE, RESET, ABORT, COMPLETE, COMPLETE, FAIL, SHORT, FORK, HOLD)
-"""What comes while pages are on their way back."""
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from hypothesis import strategies as st
 
 from fuzzkv.strategies import ways
+from fuzzkv.strategies.numbers import Numbers
 from fuzzkv.strategies.space import ENVIRONMENT, REQUEST, Operation, Row, ScheduleSpace
-from fuzzkv.targets.vllm.schedule import ARRIVE, BOUNDS, FORK, LONGEST, NEXT, OPS, Event, LiveSchedule
+from fuzzkv.targets.vllm.schedule import (
+    ABORT,
+    ARRIVE,
+    BOUNDS,
+    COMPLETE,
+    FAIL,
+    FORK,
+    HOLD,
+    LONGEST,
+    NEXT,
+    OPS,
+    PROMPTS,
+    RESET,
+    SHORT,
+    STEP,
+    Event,
+    LiveSchedule,
+)
 
 POOLS: Final = (48, 40, 32, 26, 22, 18, 16, 14, 12, 11, 10, 9)
 """Pools that are drawn, the roomiest first."""
@@ -45,16 +64,38 @@ OF_TRANSFERS: Final = ("hold", "complete", "fail", "short")
 """Events that mean something only where a host tier is."""
 
 
+TROUBLE: Final = (STEP, STEP, STEP, ARRIVE, ARRIVE, RESET, ABORT, COMPLETE, COMPLETE, FAIL, SHORT, FORK, HOLD)
+"""What comes while pages are on their way back."""
+
+
 def live_space(*, tier: bool = True, adapters: int = BOUNDS[NEXT][1][1]) -> ScheduleSpace[LiveSchedule]:
     """The space of schedules of an engine with or without a host tier, with so many adapters."""
     names = [name for name in OPS if tier or name not in OF_TRANSFERS]
     priorities, _, none = BOUNDS[NEXT]
-    return LIVE.only(names, next=(priorities, (0, adapters), none))
+    space = LIVE.only(names, next=(priorities, (0, adapters), none))
+    return space if tier else replace(space, ways=())
 
 
 def live_schedules(*, max_events: int = LONGEST) -> st.SearchStrategy[LiveSchedule]:
     """Schedules of a live engine, for a user's ``@given``."""
     return ways.schedules(LIVE, max_events)
+
+
+def returns(space: ScheduleSpace[LiveSchedule], numbers: Numbers) -> list[Row]:
+    """A prompt comes again after its pages have left the device, while transfers are held, and then there is trouble."""
+
+    def some(names: Sequence[str], count: int) -> list[Row]:
+        return numbers.rows([space.operation(name) for name in names], count)
+
+    prompt, size = numbers.below(PROMPTS), numbers.between(8, 20)
+    found: list[Row] = [(ARRIVE, (prompt, size, numbers.between(1, 4))), (STEP, (8, 0, 0))]
+    # Others push its pages out, or a reset does.
+    found += some((ARRIVE, ARRIVE, STEP, STEP), 4) if numbers.below(2) else [(RESET, (0, 0, 0))]
+    found.append((HOLD, (1, 0, 0)))
+    again = [(ARRIVE, (prompt, size + numbers.below(4), numbers.between(1, 8)))]
+    others = [*some((ARRIVE,), 1), *some((STEP,), 1)]
+    found += [*again, *others] if numbers.below(2) else [*others, *again]
+    return [*found, *some(TROUBLE, numbers.between(3, 12))]
 
 
 def _make(machine: Sequence[int], rows: Sequence[Row]) -> LiveSchedule:
@@ -81,7 +122,7 @@ LIVE: Final = ScheduleSpace(
             BOUNDS[name],
             WEIGHTS[name],
             opens=name in (ARRIVE, FORK),
-            owner=REQUEST if name in (ARRIVE, FORK, "abort") else ENVIRONMENT,
+            owner=REQUEST if name in (ARRIVE, FORK, ABORT) else ENVIRONMENT,
         )
         for name in OPS
     ),
@@ -91,5 +132,6 @@ LIVE: Final = ScheduleSpace(
     moods=MOODS,
     make=_make,
     take=_take,
+    ways=(returns,),
 )
 """All of them."""

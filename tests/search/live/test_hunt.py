@@ -135,7 +135,7 @@ class Refusing(ToyLife):
 
 
 def test_what_this_build_refuses_is_said(tmp_path: Path) -> None:
-    result, heard = hunt(tmp_path, Refusing, (*PAIR, "vllm:preempt"), max_examples=5)
+    result, heard = hunt(tmp_path, Refusing, (*PAIR, "vllm:preempt"), max_examples=12)
     (warning,) = [e for e in heard if isinstance(e, ev.WarningRaised)]
     assert warning.text == "vllm:prefix-cache is left out (unsupported): not on this build"
     alone = {row["policy"]: (row["standing"], row["reason"]) for row in result.report["alone"]}

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from hypothesis import Phase, find, settings
 
 from fuzzkv.errors import UsageError
+from fuzzkv.strategies.numbers import Numbers
 from fuzzkv.strategies.ways import as_choices, plain
 from fuzzkv.targets.vllm.portfolio import Form, Portfolio
 from fuzzkv.targets.vllm.schedule import (
@@ -23,7 +26,7 @@ from fuzzkv.targets.vllm.schedule import (
     size,
     tail,
 )
-from fuzzkv.targets.vllm.strategy import LIVE, WEIGHTS, live_schedules, live_space
+from fuzzkv.targets.vllm.strategy import LIVE, WEIGHTS, live_schedules, live_space, returns
 from tests.drawn import drawn, drawn_from
 
 
@@ -104,6 +107,18 @@ def test_what_has_no_choices() -> None:
         choices(LiveSchedule(48, 256, (), 1))
     with pytest.raises(ValueError, match="next: 2 is not from 0 to 1"):
         as_choices(live_space(adapters=1), LiveSchedule(48, 256, (("next", 0, 2, 0),)))
+
+
+def test_with_a_tier_a_prompt_comes_again() -> None:
+    for seed in range(20):
+        rows = returns(LIVE, Numbers(random.Random(seed).randbytes(120)))
+        assert [name for name, _ in rows[:2]] == ["arrive", "step"] and ("hold", (1, 0, 0)) in rows
+        prompt, size, _ = rows[0][1]
+        held = rows.index(("hold", (1, 0, 0)))
+        again = [numbers for name, numbers in rows[held:] if name == "arrive" and numbers[0] == prompt]
+        assert any(size <= numbers[1] <= size + 3 for numbers in again)
+        schedule_from_json(LIVE.make((48, 256), rows).as_json())
+    assert live_space().ways == (returns,) and live_space(tier=False).ways == ()
 
 
 def test_hypothesis_shrinks_to_the_smallest() -> None:
