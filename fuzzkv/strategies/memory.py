@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.database import DirectoryBasedExampleDatabase, ExampleDatabase
 
 from fuzzkv.strategies.space import S, ScheduleSpace
-from fuzzkv.strategies.ways import as_choices, plain
+from fuzzkv.strategies.ways import as_choices, plain, shown
 
 FORMAT: Final = "fuzzkv 1"
 """Changes when the choices of a strategy mean something else: what was saved before isn't found any more."""
@@ -92,7 +92,7 @@ def failed_before(
     if database is None:
         return None
     name = f"{space.target} {' '.join(sorted(policies))}"
-    return Failures(database, name, plain(space), lambda schedule: as_choices(space, schedule))
+    return Failures(database, name, shown(plain(space)), lambda schedule: as_choices(space, schedule))
 
 
 def open_database(folder: Path | None) -> ExampleDatabase | None:

@@ -8,6 +8,7 @@ their own, because pressure comes in runs).  ``schedules`` is for users' tests, 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any, Final
 
 from hypothesis import strategies as st
@@ -40,8 +41,14 @@ def plain(space: ScheduleSpace[S], longest: int | None = None) -> st.SearchStrat
 def schedules(draw: st.DrawFn, space: ScheduleSpace[S], longest: int | None = None) -> S:
     """All ways, one a schedule, the plain one now and then."""
     if draw(st.integers(0, PLAIN - 1)) == 0:
-        return draw(plain(space, longest))
+        return draw(shown(plain(space, longest)))
     return draw(generated(space, longest))
+
+
+@st.composite
+def shown(draw: st.DrawFn, strategy: st.SearchStrategy[S]) -> S:
+    """The same; of a copy Hypothesis prints what it is, not which calls made it."""
+    return copy(draw(strategy))
 
 
 @st.composite

@@ -64,8 +64,12 @@ def test_what_failed_once_is_replayed_first(tmp_path: Path) -> None:
     search, _ = searched(tmp_path, database=tmp_path / "examples")
     assert first(search) > 0
     for seed in (0, 1):
-        search, _ = searched(tmp_path, seed=seed, database=tmp_path / "examples")
+        with observed(tmp_path / "seen"):
+            search, _ = searched(tmp_path, seed=seed, database=tmp_path / "examples")
         assert first(search) == 0
+        line = json.loads((tmp_path / "seen" / TESTCASES).read_text().splitlines()[0])
+        assert line["how_generated"] == "during reuse phase" and line["status"] == "failed"
+        assert "schedule=Schedule(policies=" in line["representation"]
     assert first(searched(tmp_path, seed=1)[0]) > 0
     repaired = tuple(replace(policy, free=True) for policy in REPORT.twins)
     search, _ = searched(tmp_path, repaired, database=tmp_path / "examples")
