@@ -8,7 +8,13 @@ from typing import Any
 
 import click
 
-from fuzzkv.cli.shared import corpus_option, invariant_names, no_color_option
+from fuzzkv.cli.shared import (
+    corpus_option,
+    database_option,
+    invariant_names,
+    no_color_option,
+    observe_option,
+)
 from fuzzkv.errors import EXIT_INTERRUPTED, FuzzkvError
 from fuzzkv.policies import DEFAULT
 
@@ -41,6 +47,8 @@ TARGET = (
     "--report-dir", type=click.Path(path_type=Path), default=None, help="Write events.ndjson there."
 )
 @corpus_option
+@database_option
+@observe_option
 @no_color_option
 def hunt(
     target: str,
@@ -58,6 +66,8 @@ def hunt(
     device: str,
     report_dir: Path | None,
     corpus: Path,
+    database: Path | None,
+    observe: Path | None,
     no_color: bool,
 ) -> None:
     """Find, shrink, confirm and file conflicts."""
@@ -74,6 +84,8 @@ def hunt(
             device=device,
             report_dir=report_dir,
             corpus=corpus,
+            database=database,
+            observe=observe,
             no_color=no_color,
         )
     from fuzzkv.core.options import HuntOptions, parse_policies, parse_seconds, parse_workers
@@ -94,10 +106,15 @@ def hunt(
         device=device,
         corpus=corpus,
         report_dir=report_dir,
+        database=database,
     )
     from fuzzkv.report.session import ReportSession
+    from fuzzkv.strategies.observing import observed
 
-    with ReportSession(no_color=no_color, report_dir=report_dir, names=invariant_names()) as session:
+    with (
+        observed(observe),
+        ReportSession(no_color=no_color, report_dir=report_dir, names=invariant_names()) as session,
+    ):
         from fuzzkv.search.hunt import hunt as run
 
         try:

@@ -45,6 +45,8 @@ def hunt_live(
     device: str,
     report_dir: Path | None,
     corpus: Path,
+    database: Path | None,
+    observe: Path | None,
     no_color: bool,
 ) -> None:
     """``fuzzkv hunt --target vllm``, or another environment of it."""
@@ -55,6 +57,7 @@ def hunt_live(
     from fuzzkv.core.options import parse_policies, parse_seconds
     from fuzzkv.report.session import ReportSession
     from fuzzkv.search.live.hunt import BASE, LiveHunt, LiveOptions
+    from fuzzkv.strategies.observing import observed
     from fuzzkv.targets.environments import find
     from fuzzkv.targets.vllm.plugin.own_code import resolve_all
     from fuzzkv.targets.vllm.policies import ALL
@@ -72,10 +75,12 @@ def hunt_live(
         strength=int(strength) if given("strength") else 3,
         base=replace(BASE, device=device),
         corpus=corpus,
+        database=database,
     )
     engines = Engines(device, environment)
     with (
         engines,
+        observed(observe),
         ReportSession(no_color=no_color, report_dir=report_dir, names=invariant_names()) as session,
     ):
         try:

@@ -87,6 +87,37 @@ def corpus_option(command: Command) -> Command:
     )(command)
 
 
+def database_option(command: Command) -> Command:
+    """``--database``: where Hypothesis remembers schedules that failed."""
+
+    def opened(ctx: click.Context, param: click.Parameter, value: str) -> Path | None:
+        from fuzzkv.simulator.bulk.store import cache_folder
+
+        if value == "none":
+            return None
+        return Path(value) if value else cache_folder() / "examples"
+
+    return click.option(
+        "--database",
+        default="",
+        envvar="FUZZKV_DATABASE",
+        callback=opened,
+        metavar="DIR",
+        help="Hypothesis' example database: what failed before is tried first (none: off).  [default: in the cache]",
+    )(command)
+
+
+def observe_option(command: Command) -> Command:
+    """``--observe``."""
+    return click.option(
+        "--observe",
+        type=click.Path(path_type=Path),
+        default=None,
+        metavar="DIR",
+        help="Write what Hypothesis generates there, in the schema of its observability.",
+    )(command)
+
+
 def console(no_color: bool) -> Console:
     """A console on standard output."""
     from fuzzkv.report.console import make_console

@@ -25,7 +25,8 @@ class HuntOptions:
     before it the solver looks at every schedule of up to ``solver_depth`` events (0: it isn't asked);
     ``contract`` ``enforce`` runs the policies through the contract; ``confirm`` replays what was found on a
     real engine on ``device``, for ``confirm_time`` seconds in all; cases go to ``corpus``, reports to
-    ``report_dir``.
+    ``report_dir``; ``database`` is the folder of Hypothesis' example database, in which schedules that fail are remembered
+    where Hypothesis generates them (None: nothing is).
     """
 
     policies: tuple[str, ...]
@@ -42,6 +43,7 @@ class HuntOptions:
     device: str = "cpu"
     corpus: Path = CORPUS
     report_dir: Path | None = None
+    database: Path | None = None
 
 
 def parse_policies(text: str, option: str = "--policies") -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.database import choices_to_bytes
 
-from fuzzkv.strategies.start import StartFrom
+from fuzzkv.strategies.memory import StartFrom
 from fuzzkv.targets.vllm.history import LiveViolation
 from fuzzkv.targets.vllm.plugin.record import Report, RuleBroken
 
