@@ -16,7 +16,7 @@ from fuzzkv.casebook import Recipe
 from fuzzkv.contract.invariants import BY_ID
 from fuzzkv.errors import EXIT_CLEAN, EXIT_CONFLICT, EXIT_ENVIRONMENT, EXIT_INTERRUPTED
 from fuzzkv.filing import Filed, order
-from fuzzkv.refusing import refusals
+from fuzzkv.explain.refusing import refusals
 
 if TYPE_CHECKING:
     from fuzzkv.gate import Gate

@@ -14,7 +14,7 @@ from fuzzkv.casebook import Recipe, read_case
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import Schedule, schedule_from_json
 from fuzzkv.errors import UsageError
-from fuzzkv.refusing import refusals
+from fuzzkv.explain.refusing import refusals
 from fuzzkv.solver.facts import FACTS
 from fuzzkv.solver.necessity import Kind, Outcome, Pair, shortened, smallest, verified
 from fuzzkv.solver.pairs import Bound, Search

@@ -19,7 +19,7 @@ from fuzzkv.contract.vocabulary import *
 from fuzzkv.corpus import find_case
 from fuzzkv.machine.readers import python_apply
 from fuzzkv.machine.start import first_state
-from fuzzkv.refusing import refusals, refused
+from fuzzkv.explain.refusing import refusals, refused
 from fuzzkv.solver.cores import Refusing, refusing
 from tests.broken import CONFIG, OPEN, A, ask, policy
 from tests.field.design_s10 import REPORT as S10

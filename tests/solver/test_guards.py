@@ -16,10 +16,10 @@ from fuzzkv.contract.layout import COLUMNS, PAGES
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import STEP, TICK, Config
 from fuzzkv.corpus import find_case
-from fuzzkv.guarding import Trial, around, blame, proposed
+from fuzzkv.explain.guarding import Trial, around, blame, proposed
 from fuzzkv.machine.circuit import Circuit
 from fuzzkv.machine.start import first_state
-from fuzzkv.phrases import DO, guard_lines, in_words
+from fuzzkv.explain.phrases import DO, guard_lines, in_words
 from fuzzkv.solver import guards as solver
 from fuzzkv.solver.guards import Act, Asked, Guard, guards
 from fuzzkv.solver.literals import Literals

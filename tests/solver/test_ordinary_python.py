@@ -8,9 +8,9 @@ from fuzzkv.api import INT8, Cache, Custom, Page, does
 from fuzzkv.casebook import Recipe
 from fuzzkv.contract.policy import Policy
 from fuzzkv.contract.schedule import ACT, ARRIVE, FADE, STEP, TICK, Config, Schedule
-from fuzzkv.guarding import blame, proposed
-from fuzzkv.phrases import in_words
-from fuzzkv.refusing import refused
+from fuzzkv.explain.guarding import blame, proposed
+from fuzzkv.explain.phrases import in_words
+from fuzzkv.explain.refusing import refused
 
 
 class Squeezes(Custom):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from fuzzkv.casebook import Recipe
 from fuzzkv.contract.schedule import STEP
 from fuzzkv.contract.shown import FACTS, MEASURES
-from fuzzkv.guarding import COPIES, Blamed, Tried, proposed
+from fuzzkv.explain.guarding import COPIES, Blamed, Tried, proposed
 from fuzzkv.machine.outcome import Violation
 from fuzzkv.solver.guards import Asked
 
