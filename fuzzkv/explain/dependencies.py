@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from fuzzkv.contract.layout import CACHED, FREE, NP, ORPHAN, PAGES, PENDING
+from fuzzkv.contract.layout import CACHED, COLUMNS, FREE, NP, ORPHAN, PAGES, PENDING
 from fuzzkv.explain.links import Link, Thing
 from fuzzkv.machine.traced import Access, Node
 
@@ -79,19 +79,23 @@ MACHINE: Thing = ("machine",)
 
 
 class Cells:
-    """The state of a run, node by node, as far as its nodes wrote it."""
+    """The state of a run, node by node."""
 
-    def __init__(self) -> None:
-        self._now: dict[tuple[str, int], int] = {}
+    def __init__(self, first: Sequence[int]) -> None:
+        self.state = list(first)
 
     def get(self, column: str, place: int = 0) -> int:
-        """A number; 0 where nothing was written."""
-        return self._now.get((column, place), 0)
+        """A number of the state."""
+        return self.state[COLUMNS[column] + place]
+
+    def copy(self) -> Cells:
+        """The same numbers, apart from what is written later."""
+        return Cells(self.state)
 
     def after(self, node: Node) -> None:
         """The node has run."""
-        for cell, (_, new) in node.writes.items():
-            self._now[cell] = new
+        for (column, place), (_, new) in node.writes.items():
+            self.state[COLUMNS[column] + place] = new
 
     def page(self, p: int) -> Thing:
         """A page with the session that has it now: slot, how many sessions the slot has had, place in the session."""
@@ -102,12 +106,11 @@ class Cells:
         return "session", r, self.get("R_EPOCH", r)
 
 
-def links_of(nodes: Sequence[Node]) -> list[Link]:
-    """The dependencies between the nodes of a run."""
-    cells, found = Cells(), dict[tuple[int, int, str, Thing, str], tuple[int, list[str]]]()
+def links_of(nodes: Sequence[Node], first: Sequence[int]) -> list[Link]:
+    """The dependencies between the nodes of a run that began in the state ``first``."""
+    cells, found = Cells(first), dict[tuple[int, int, str, Thing, str], tuple[int, list[str]]]()
     for n, node in enumerate(nodes):
-        opened = Cells()
-        opened._now = dict(cells._now)
+        opened = cells.copy()
         cells.after(node)
         seen = {(a.column, a.place) for a in node.reads}
         looked = [a for a in node.looked if (a.column, a.place) not in seen]

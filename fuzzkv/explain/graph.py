@@ -111,7 +111,7 @@ class Explanation:
     """A case explained.
 
     ``names`` binds the names that the sentences use; ``clash`` says what the invariant asks and what is so instead;
-    ``controls`` are lines, one an arm; ``refusing`` and ``guard`` the solver's lines, ``None`` where nobody asked for them.
+    ``controls`` are lines, one an arm; ``refusing`` and ``guard`` the solver's lines, ``None`` where nobody asked for them; ``unit`` is that of an act's time.
     """
 
     case: str
@@ -125,6 +125,7 @@ class Explanation:
     controls: tuple[str, ...]
     refusing: tuple[str, ...] | None = None
     guard: tuple[str, ...] | None = None
+    unit: str = "tick"
 
     def act(self, number: int) -> Act:
         """The act of a node."""
