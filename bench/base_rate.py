@@ -13,12 +13,12 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from fuzzkv.live.config import EngineConfig
-from fuzzkv.live.control import Control
-from fuzzkv.live.history import LiveHistory
-from fuzzkv.live.oracles import token_violations
-from fuzzkv.live.portfolio import Form, Portfolio
-from fuzzkv.live.process import ProcessLife
+from fuzzkv.targets.vllm.content.control import Control
+from fuzzkv.targets.vllm.content.oracles import token_violations
+from fuzzkv.targets.vllm.engine.config import EngineConfig
+from fuzzkv.targets.vllm.history import LiveHistory
+from fuzzkv.targets.vllm.pool.process import ProcessLife
+from fuzzkv.targets.vllm.portfolio import Form, Portfolio
 
 FORMATS: Final = ("auto", "fp8", "fp8_e5m2")
 RESULT: Final = Path(__file__).parent / "results" / "base_rate.json"
@@ -42,7 +42,7 @@ def measure(kv_dtype: str, schedules: int) -> dict[str, Any]:
     """One number format."""
     config = EngineConfig(kv_dtype=kv_dtype, chunked=True)
     portfolio = Portfolio(Form(tier=False), f"base rate {kv_dtype}")
-    with ProcessLife(config, watchers=["fuzzkv.live.oracles:watch_content"]) as life:
+    with ProcessLife(config, watchers=["fuzzkv.targets.vllm.content.oracles:watch_content"]) as life:
         histories = [life.run(portfolio.draw()) for _ in range(schedules)]
         engine = life.engine
     with Control(kv_dtype=kv_dtype) as control:

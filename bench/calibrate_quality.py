@@ -1,4 +1,4 @@
-"""Measures what the ledger charges (`fuzzkv/contract/calibration.py`) on the engine, and prints the table.
+"""Measures what the ledger charges (`fuzzkv/semantics/calibration.py`) on the engine, and prints the table.
 
 For sessions of 4, 6 and 8 pages: of the answers that full cache gets right, the share that is lost (a) when
 its second page (the first that an evictor takes) is left out for good, (b) when every page is at 4 bits; as
@@ -13,11 +13,11 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from fuzzkv.contract import calibration
 from fuzzkv.oracles.statistics import clopper_pearson_upper
 from fuzzkv.oracles.thresholds import default_thresholds
-from fuzzkv.replay.confirm import confirm
-from fuzzkv.replay.script import Arm, Job, Op
+from fuzzkv.semantics import calibration
+from fuzzkv.targets.vllm.replay.confirm import confirm
+from fuzzkv.targets.vllm.replay.script import Arm, Job, Op
 
 QUESTIONS = 360
 

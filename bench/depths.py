@@ -10,17 +10,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fuzzkv.contract.policy import Policy
-from fuzzkv.contract.schedule import FAIL, LATE, Config, Event
-from fuzzkv.machine.explored import Explored
-from fuzzkv.machine.explorer import Explorer
-from fuzzkv.machine.plans import enabled
-from fuzzkv.machine.scope import LONGEST_TICK, Scope, default_ticks
-from fuzzkv.machine.window import Window
+from fuzzkv.modelcheck.explorer import Explorer
+from fuzzkv.modelcheck.results import Explored
+from fuzzkv.modelcheck.scope import LONGEST_TICK, Scope, default_ticks
 from fuzzkv.policies.registry import resolve
+from fuzzkv.semantics.policy import Policy
+from fuzzkv.semantics.schedule import FAIL, LATE, Config, Event
+from fuzzkv.simulator.symbolic.scope import Window
 from fuzzkv.solver.asking import Asked, Space
 from fuzzkv.solver.unrolling import Target
-from fuzzkv.verify import Verification
+from fuzzkv.solver.verify import Verification
+from fuzzkv.strategies.covering_arrays import enabled
 from tests.field.sglang_31427 import REPORT
 
 MEMORY = 1000 << 20

@@ -26,8 +26,8 @@ from rich.table import Table
 from bench.peers import PEERS
 from bench.targets import Target, targets
 from fuzzkv import __version__
-from fuzzkv.files import atomic_write
-from fuzzkv.machine.engine import BulkEngine
+from fuzzkv.core.files import atomic_write
+from fuzzkv.simulator.bulk.engine import BulkEngine
 
 LOOK = 200_000
 """Schedules in which a clean twin has to stay clean."""

@@ -22,12 +22,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
-from fuzzkv.live.config import EngineConfig, TierConfig
-from fuzzkv.live.driver import Driver
-from fuzzkv.live.history import LiveViolation
-from fuzzkv.live.inside import LiveEngine, environment
-from fuzzkv.live.schedule import LiveSchedule
-from fuzzkv.live.strategy import decode
+from fuzzkv.targets.vllm.engine.config import EngineConfig, TierConfig
+from fuzzkv.targets.vllm.engine.driver import Driver
+from fuzzkv.targets.vllm.engine.internals import LiveEngine, environment
+from fuzzkv.targets.vllm.history import LiveViolation
+from fuzzkv.targets.vllm.schedule import LiveSchedule
+from fuzzkv.targets.vllm.strategy import decode
 
 LIFE: Final = EngineConfig(prefix_cache=True, chunked=True, tier=TierConfig(frames=24))
 SCHEDULES: Final = 6
@@ -96,7 +96,7 @@ def exercised(driver: Driver, schedules: list[LiveSchedule]) -> dict[str, int]:
 
 def measure(engine: LiveEngine, schedules: list[LiveSchedule], rounds: int) -> Times:
     """Times of every step in every mode. The two modes of :data:`PAIR` take turns alone, so that nothing else comes between them."""
-    from fuzzkv.live.oracles import watch_content
+    from fuzzkv.targets.vllm.content.oracles import watch_content
 
     content = watch_content(engine)
     times: Times = {mode: [[] for _ in schedules] for mode in MODES}

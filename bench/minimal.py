@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from bench.targets import MINIMAL, Target, targets
-from fuzzkv.casebook import Recipe, make_case
-from fuzzkv.contract.policy import Policy
-from fuzzkv.contract.schedule import Event, Schedule
-from fuzzkv.corpus import save_case, write_index
-from fuzzkv.files import atomic_write
-from fuzzkv.machine.engine import BulkEngine
-from fuzzkv.machine.tally import FoundClass
-from fuzzkv.oracles.verdict import Kind
-from fuzzkv.shrink import shrink
+from fuzzkv.cases.casebook import Recipe, make_case
+from fuzzkv.cases.corpus import save_case, write_index
+from fuzzkv.cases.shrink import shrink
+from fuzzkv.core.files import atomic_write
+from fuzzkv.oracles.conflict import Kind
+from fuzzkv.semantics.policy import Policy
+from fuzzkv.semantics.schedule import Event, Schedule
+from fuzzkv.simulator.bulk.engine import BulkEngine
+from fuzzkv.simulator.bulk.tally import FoundClass
 from tests.field import reports
 from tests.field.report import Report
 
@@ -89,7 +89,7 @@ def _modules() -> list[str]:
 
 def file_case(report: Report, found: dict[str, Any]) -> str:
     """File one report's minimal case with its report, its controls and its twin; returns the id."""
-    from fuzzkv.contract.schedule import schedule_from_json
+    from fuzzkv.semantics.schedule import schedule_from_json
 
     names = tuple(policy.name for policy in report.policies)
     schedule = schedule_from_json(names, found["events"])

@@ -14,13 +14,13 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from fuzzkv.contract.layout import COLUMNS
-from fuzzkv.contract.schedule import Config
-from fuzzkv.machine.engine import BulkEngine
-from fuzzkv.machine.readers import python_apply
-from fuzzkv.machine.start import first_state
 from fuzzkv.policies.registry import resolve
-from fuzzkv.workers import Task, cores, search_together
+from fuzzkv.search.workers import Task, cores, search_together
+from fuzzkv.semantics.layout import COLUMNS
+from fuzzkv.semantics.schedule import Config
+from fuzzkv.simulator.bulk.engine import BulkEngine
+from fuzzkv.simulator.interpreters import python_apply
+from fuzzkv.simulator.start import first_state
 
 RUNS = 5
 PYTHON_SCHEDULES = 300

@@ -16,14 +16,14 @@ from typing import Any
 
 from rich.console import Console
 
-from fuzzkv.canonical import file_bytes
-from fuzzkv.corpus import load_corpus
-from fuzzkv.files import atomic_write
-from fuzzkv.needs import judged, necessity
+from fuzzkv.cases.corpus import load_corpus
+from fuzzkv.core.canonical import file_bytes
+from fuzzkv.core.files import atomic_write
+from fuzzkv.metadata.fields import PIECES, PRIVATE
+from fuzzkv.metadata.metadata_report import judged, necessity
+from fuzzkv.metadata.pairs import Bound
 from fuzzkv.policies.registry import builtin
 from fuzzkv.report.necessity import necessity_page
-from fuzzkv.solver.pairs import Bound
-from fuzzkv.solver.pieces import PIECES, PRIVATE
 from tests.field.reports import REPORTS
 
 PAGE = Path("docs/necessity.md")

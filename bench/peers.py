@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any
 
 from bench.targets import Event, Model, Target, targets
-from fuzzkv.contract.schedule import ACT, BOUNDS
+from fuzzkv.semantics.schedule import ACT, BOUNDS
 
 PEERS = ("state machine", "random loop", "atheris")
 LONGEST = 64

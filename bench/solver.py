@@ -33,7 +33,7 @@ from rich.table import Table
 
 from bench.depths import SIZES, Subject, search, solve, subjects
 from fuzzkv import __version__
-from fuzzkv.files import atomic_write
+from fuzzkv.core.files import atomic_write
 
 SPARE = 1.0
 """Times the solver's seconds that the search of every idle time may take."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from bench.depths import SIZES
 from bench.solver import SOLVER, against, answered, known
-from fuzzkv.files import atomic_write
+from fuzzkv.core.files import atomic_write
 
 PAGE, DATA = Path("docs/solver.md"), Path("bench/results/solver.json")
 HEAD = (

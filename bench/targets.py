@@ -6,14 +6,14 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from fuzzkv.contract.layout import COLUMNS
-from fuzzkv.contract.policy import Policy
-from fuzzkv.contract.schedule import EXTRA, OPS, Config
-from fuzzkv.machine.outcome import ArmOutcome
-from fuzzkv.machine.readers import python_apply
-from fuzzkv.machine.start import first_state
-from fuzzkv.oracles.verdict import smallest_failing, subsets
+from fuzzkv.oracles.conflict import smallest_failing, subsets
 from fuzzkv.policies.registry import resolve
+from fuzzkv.semantics.layout import COLUMNS
+from fuzzkv.semantics.policy import Policy
+from fuzzkv.semantics.schedule import EXTRA, OPS, Config
+from fuzzkv.simulator.interpreters import python_apply
+from fuzzkv.simulator.outcome import ArmOutcome
+from fuzzkv.simulator.start import first_state
 from tests.field.reports import REPORTS
 from tests.mutants import MUTANTS
 
@@ -93,7 +93,7 @@ class Model:
 
     def conflict(self, events: list[Event]) -> bool:
         """Whether these events show the planted conflict, with all control arms."""
-        from fuzzkv.machine.outcome import ending
+        from fuzzkv.simulator.outcome import ending
 
         arms = {}
         names = tuple(policy.name for policy in self.target.policies)

@@ -7,19 +7,19 @@ solver can read it.  docs/writing-a-policy.md leads through both.
 
 from __future__ import annotations
 
-from fuzzkv.contract import facts as _facts
-from fuzzkv.contract import vocabulary as _vocabulary
-from fuzzkv.contract.deeds import DOES
-from fuzzkv.contract.evidence import COPY_IN, COPY_OUT, Action, Evidence, Manifest
-from fuzzkv.contract.facts import *
-from fuzzkv.contract.groups import kept_boundary
-from fuzzkv.contract.index import cached_only
-from fuzzkv.contract.layout import PRIMITIVES as _PRIMITIVES
-from fuzzkv.contract.policy import Policy, Rule
-from fuzzkv.contract.schedule import EXTRA
-from fuzzkv.contract.transfers import entry_of
-from fuzzkv.contract.view import Cache, Custom, Page, does
-from fuzzkv.contract.vocabulary import *
+from fuzzkv.semantics import facts as _facts
+from fuzzkv.semantics import vocabulary as _vocabulary
+from fuzzkv.semantics.contract.evidence import COPY_IN, COPY_OUT, Action, Evidence, Manifest
+from fuzzkv.semantics.facts import *
+from fuzzkv.semantics.layout import PRIMITIVES as _PRIMITIVES
+from fuzzkv.semantics.ops.groups import kept_boundary
+from fuzzkv.semantics.ops.index import cached_only
+from fuzzkv.semantics.ops.registry import DOES
+from fuzzkv.semantics.ops.transfers import entry_of
+from fuzzkv.semantics.policy import Policy, Rule
+from fuzzkv.semantics.schedule import EXTRA
+from fuzzkv.semantics.view import Cache, Custom, Page, does
+from fuzzkv.semantics.vocabulary import *
 
 globals().update(DOES)
 

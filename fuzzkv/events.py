@@ -221,7 +221,7 @@ class Confirmed(Event):
 
 @dataclass(frozen=True, slots=True)
 class CaseFiled(Event):
-    """A case was written. ``case`` is the canonical case (see :mod:`fuzzkv.corpus`), ``new`` is False on a
+    """A case was written. ``case`` is the canonical case (see :mod:`fuzzkv.cases.corpus`), ``new`` is False on a
     merge.
     """
 
@@ -283,7 +283,7 @@ class GateStarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class GateFinished(Event):
-    """The end of a gate, after Ctrl-C too: ``report`` is the whole report (see :mod:`fuzzkv.gatereport`)."""
+    """The end of a gate, after Ctrl-C too: ``report`` is the whole report (see :mod:`fuzzkv.gate.gate_report`)."""
 
     outcome: str
     exit_code: int

@@ -80,7 +80,7 @@ def imports_of(path: Path, module: str, package: bool) -> Iterator[tuple[int, st
 
 
 def modules_of(root: Path) -> dict[str, Path]:
-    """Module name (``fuzzkv.machine.run``) to file, for everything under ``root`` (the ``fuzzkv`` folder)."""
+    """Module name (``fuzzkv.simulator.run``) to file, for everything under ``root`` (the ``fuzzkv`` folder)."""
     found = {}
     for path in sorted(root.rglob("*.py")):
         parts = list(path.relative_to(root.parent).with_suffix("").parts)
@@ -89,7 +89,7 @@ def modules_of(root: Path) -> dict[str, Path]:
 
 
 def part_of(module: str) -> str:
-    """``"machine"`` for ``fuzzkv.machine.run``; the empty string for ``fuzzkv`` itself."""
+    """``"machine"`` for ``fuzzkv.simulator.run``; the empty string for ``fuzzkv`` itself."""
     return module.split(".")[1] if "." in module else ""
 
 

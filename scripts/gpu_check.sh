@@ -64,8 +64,8 @@ done
 import json, platform, sys
 from pathlib import Path
 
-from fuzzkv.files import atomic_write
-from fuzzkv.replay.engine import installed
+from fuzzkv.core.files import atomic_write
+from fuzzkv.targets.vllm.replay.engine import installed
 
 work, out, device, seconds = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
 parts = []

@@ -1,4 +1,4 @@
-"""Writes fuzzkv/contract/vocabulary.pyi, so that type checkers know the names that the vocabulary takes from the layout.
+"""Writes fuzzkv/semantics/vocabulary.pyi, so that type checkers know the names that the vocabulary takes from the layout.
 
 ``--check`` only says whether the file is up to date (exit 1 if it isn't).
 """
@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-STUB = ROOT / "fuzzkv/contract/vocabulary.pyi"
+STUB = ROOT / "fuzzkv/semantics/vocabulary.pyi"
 
-HEAD = """# Written by scripts/vocabulary_stub.py from fuzzkv/contract/layout.py.
+HEAD = """# Written by scripts/vocabulary_stub.py from fuzzkv/semantics/layout.py.
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
@@ -42,8 +42,8 @@ def note(s: State, g: Bool, primitive: int, actor: Int, page: Int, detail: Int) 
 def stub() -> str:
     """The text of the stub."""
     sys.path.insert(0, str(ROOT))
-    from fuzzkv.contract.layout import constants
-    from fuzzkv.contract.vocabulary import __all__ as names
+    from fuzzkv.semantics.layout import constants
+    from fuzzkv.semantics.vocabulary import __all__ as names
 
     lines = [f"{name}: int" for name in constants()]
     return HEAD + "\n".join(lines) + f"\n\n__all__: list[str] = {sorted(names)!r}\n"

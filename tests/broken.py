@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from fuzzkv.contract.evidence import Action, Evidence, Manifest
-from fuzzkv.contract.facts import hosted, page_in_flight
-from fuzzkv.contract.policy import Policy, Rule
-from fuzzkv.contract.primitives import (
+from fuzzkv.semantics.contract.evidence import Action, Evidence, Manifest
+from fuzzkv.semantics.facts import hosted, page_in_flight
+from fuzzkv.semantics.ops.primitives import (
     begin_load,
     begin_store,
     condemn,
@@ -23,8 +22,9 @@ from fuzzkv.contract.primitives import (
     promise,
     quantise,
 )
-from fuzzkv.contract.schedule import ACT, ARRIVE, STEP, TICK, Config, Event
-from fuzzkv.contract.vocabulary import *
+from fuzzkv.semantics.policy import Policy, Rule
+from fuzzkv.semantics.schedule import ACT, ARRIVE, STEP, TICK, Config, Event
+from fuzzkv.semantics.vocabulary import *
 
 
 def quotes_and_drops(s: State, k: Int) -> None:

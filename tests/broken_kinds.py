@@ -11,7 +11,7 @@ function of its own that calls the same lines with the right word.
 from __future__ import annotations
 
 from fuzzkv.api import *
-from fuzzkv.contract.schedule import FAIL, FINISH, PAUSE, QUEUE, TEXT, TICK
+from fuzzkv.semantics.schedule import FAIL, FINISH, PAUSE, QUEUE, TEXT, TICK
 from tests.broken import AWAY, OPEN, WAIT, A, Plant, ask
 
 

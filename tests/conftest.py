@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from fuzzkv.contract.policy import Policy
-from fuzzkv.contract.schedule import Config
-from fuzzkv.machine.engine import BulkEngine
 from fuzzkv.policies.registry import resolve
+from fuzzkv.semantics.policy import Policy
+from fuzzkv.semantics.schedule import Config
+from fuzzkv.simulator.bulk.engine import BulkEngine
 
 
 @pytest.fixture(scope="session")

@@ -3,12 +3,12 @@ it."""
 
 from __future__ import annotations
 
-from fuzzkv.casebook import LABELS, label_of
-from fuzzkv.contract.schedule import Event
-from fuzzkv.machine.engine import BulkEngine
-from fuzzkv.machine.tally import FoundClass
-from fuzzkv.oracles.verdict import Finding, Kind
-from fuzzkv.shrink import Goal, Shrinker
+from fuzzkv.cases.casebook import LABELS, label_of
+from fuzzkv.cases.shrink import Goal, Shrinker
+from fuzzkv.oracles.conflict import Finding, Kind
+from fuzzkv.semantics.schedule import Event
+from fuzzkv.simulator.bulk.engine import BulkEngine
+from fuzzkv.simulator.bulk.tally import FoundClass
 
 KINDS = ("S1", "S2", "S3", "S7")
 assert set(LABELS.values()) == set(KINDS)

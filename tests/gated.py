@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from fuzzkv.contract.policy import Policy
-from fuzzkv.contract.primitives import begin_store
-from fuzzkv.contract.vocabulary import NOTE, add_if, get
 from fuzzkv.policies.evict import EVICT
+from fuzzkv.semantics.ops.primitives import begin_store
+from fuzzkv.semantics.policy import Policy
+from fuzzkv.semantics.vocabulary import NOTE, add_if, get
 from tests.broken import CAREFUL_FREE, HASTY_FREE, IDLE_FREE, TIDY_FREE, free
 
 

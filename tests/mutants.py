@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fuzzkv.api import *
-from fuzzkv.contract.schedule import Config
+from fuzzkv.semantics.schedule import Config
 
 
 def idle(s: State, p: Int) -> Bool:

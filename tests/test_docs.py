@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from fuzzkv.contract.deeds import DOES
-from fuzzkv.contract.schedule import EXTRA
-from fuzzkv.contract.view import Cache, Page
+from fuzzkv.semantics.ops.registry import DOES
+from fuzzkv.semantics.schedule import EXTRA
+from fuzzkv.semantics.view import Cache, Page
 
 PAGE = Path("docs/writing-a-policy.md").read_text(encoding="utf-8")
 CODE = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
@@ -29,7 +29,7 @@ def test_every_action_attribute_and_event_is_on_the_page() -> None:
 def test_the_rule_on_the_page_can_be_read_by_all() -> None:
     import linecache
 
-    from fuzzkv.machine.linker import write_out
+    from fuzzkv.simulator.linker import write_out
 
     name = "<docs>"
     linecache.cache[name] = (len(CODE[1]), None, CODE[1].splitlines(keepends=True), name)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from fuzzkv import doctor
-from fuzzkv.corpus import save_case
-from tests.cases import make_case
+from fuzzkv.cases.corpus import save_case
+from tests.samples import make_case
 
 
 def lookup(**versions: str) -> doctor.Lookup:

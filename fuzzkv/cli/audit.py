@@ -39,12 +39,12 @@ def rollback(
     1: a cache that is meant to be safe differs; 3: an engine failed, or nothing can be claimed. See
     docs/audit.md.
     """
-    from fuzzkv.audit.rollback import ENGINES, MODELS
-    from fuzzkv.audit.rollback import audit as run
-    from fuzzkv.canonical import file_bytes
-    from fuzzkv.files import atomic_write
-    from fuzzkv.options import parse_seconds
+    from fuzzkv.core.canonical import file_bytes
+    from fuzzkv.core.files import atomic_write
+    from fuzzkv.core.options import parse_seconds
     from fuzzkv.report.rollback import rollback_page
+    from fuzzkv.targets.vllm.audit.rollback import ENGINES, MODELS
+    from fuzzkv.targets.vllm.audit.rollback import audit as run
 
     live = Live()
     report = run(

@@ -31,7 +31,7 @@ def replay(case: str, target: str | None, device: str, policies: str, corpus: Pa
 
     Of a folder, cases that need other policies are named and left out (exit 3 if nothing else fails).
     """
-    from fuzzkv.corpus import find_case, is_live, load_corpus
+    from fuzzkv.cases.corpus import find_case, is_live, load_corpus
     from fuzzkv.report.session import Session
 
     if case.strip() and os.path.isdir(case):
@@ -45,7 +45,7 @@ def replay(case: str, target: str | None, device: str, policies: str, corpus: Pa
     codes = []
     chosen = () if all(is_live(item) for item in cases) else allowed(policies)
     with Session(no_color=no_color, report_dir=None, names=invariant_names()) as session:
-        from fuzzkv.confirming import replay_case
+        from fuzzkv.search.confirming import replay_case
 
         for item in cases:
             if is_live(item):
@@ -100,7 +100,7 @@ def explain(case: str, policies: str, corpus: Path, no_color: bool) -> None:
 
     It names the clauses of the contract that would have refused it, and the weakest guard that would have.
     """
-    from fuzzkv.corpus import find_case
+    from fuzzkv.cases.corpus import find_case
 
     found = find_case(case, corpus)
     from fuzzkv.explain import explain as tell

@@ -37,13 +37,13 @@ def conform(
     name; all others are shown with the shrunk schedule. Exit 0: everything is explained; 1: something isn't; 3: the
     engine can't start, or a set was never looked at. See docs/conformance.md.
     """
-    from fuzzkv.canonical import file_bytes
-    from fuzzkv.files import atomic_write
-    from fuzzkv.live.conform import conformance as way
-    from fuzzkv.live.nursery import Nursery
-    from fuzzkv.live.process import ProcessLife
-    from fuzzkv.options import parse_policies, parse_seconds
-    from fuzzkv.replay.engine import require
+    from fuzzkv.core.canonical import file_bytes
+    from fuzzkv.core.files import atomic_write
+    from fuzzkv.core.options import parse_policies, parse_seconds
+    from fuzzkv.targets.vllm.conform import conformance as way
+    from fuzzkv.targets.vllm.pool.fork_server import Nursery
+    from fuzzkv.targets.vllm.pool.process import ProcessLife
+    from fuzzkv.targets.vllm.replay.engine import require
 
     chosen = way.chosen(parse_policies(policies) if policies else way.USUAL)
     seconds = parse_seconds(max_time)
@@ -71,8 +71,8 @@ def show(report: dict[str, Any], rows: Any, out: Any) -> None:
     """A table of the sets, one of the known gaps, and what nothing explains."""
     from rich.table import Table
 
-    from fuzzkv.live.conform.differences import CLASSES
     from fuzzkv.report.summary import counted
+    from fuzzkv.targets.vllm.conform.differences import CLASSES
 
     table = Table(title=f"{report['engine']} against the model")
     table.add_column("set", min_width=14)

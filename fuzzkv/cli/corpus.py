@@ -21,7 +21,7 @@ def corpus() -> None:
 @no_color_option
 def corpus_ls(corpus: Path, no_color: bool) -> None:
     """List the cases."""
-    from fuzzkv.corpus import scan_corpus
+    from fuzzkv.cases.corpus import scan_corpus
     from fuzzkv.report.listing import corpus_listing
 
     cases, errors = scan_corpus(corpus)
@@ -39,8 +39,8 @@ def corpus_ls(corpus: Path, no_color: bool) -> None:
 @no_color_option
 def corpus_show(case: str, corpus: Path, as_json: bool, no_color: bool) -> None:
     """Show one CASE: its schedule, its arms and its confirmations."""
-    from fuzzkv.canonical import file_bytes
-    from fuzzkv.corpus import find_case
+    from fuzzkv.cases.corpus import find_case
+    from fuzzkv.core.canonical import file_bytes
     from fuzzkv.report.listing import case_page
 
     found = find_case(case, corpus)
@@ -54,7 +54,7 @@ def corpus_show(case: str, corpus: Path, as_json: bool, no_color: bool) -> None:
 @corpus_option
 def corpus_check(corpus: Path) -> None:
     """Check every file: schema, id, canonical form and the index. Exit 2 if anything is wrong."""
-    from fuzzkv.corpus import problems, scan_corpus
+    from fuzzkv.cases.corpus import problems, scan_corpus
 
     found = problems(corpus)
     for error in found:
@@ -67,7 +67,7 @@ def corpus_check(corpus: Path) -> None:
 @corpus_option
 def corpus_index(corpus: Path) -> None:
     """Write index.json anew. Exit 2 if a file is broken: it is named and left out."""
-    from fuzzkv.corpus import scan_corpus, write_index
+    from fuzzkv.cases.corpus import scan_corpus, write_index
 
     click.echo(f"wrote {write_index(corpus)}")
     errors = scan_corpus(corpus)[1]

@@ -12,7 +12,7 @@ from fuzzkv.errors import EXIT_CLEAN, EXIT_CONFLICT, EXIT_ENVIRONMENT, UsageErro
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from fuzzkv.live.boundary.check import Checked
+    from fuzzkv.targets.vllm.plugin.check import Checked
 
 EXAMPLES = 3000
 """Sequences of calls, if nothing else is said."""
@@ -23,9 +23,9 @@ def accept_code(policies: str, *, seed: int, examples: int | None, no_color: boo
 
     Raises ``UsageError`` for a name that is no path to a class (FKV003).
     """
-    from fuzzkv.live.boundary.check import check_code
-    from fuzzkv.live.boundary.loading import is_engine_path, load
-    from fuzzkv.options import parse_policies
+    from fuzzkv.core.options import parse_policies
+    from fuzzkv.targets.vllm.plugin.check import check_code
+    from fuzzkv.targets.vllm.plugin.loading import is_engine_path, load
 
     names = parse_policies(policies)
     for name in names:

@@ -13,9 +13,9 @@ from fuzzkv.cli.shared import Live, corpus_option, invariant_names
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fuzzkv.exhaust import Conflict, ExhaustResult, SetResult
-    from fuzzkv.machine.explored import Explored
-    from fuzzkv.machine.scope import Scope
+    from fuzzkv.modelcheck.exhaust import Conflict, ExhaustResult, SetResult
+    from fuzzkv.modelcheck.results import Explored
+    from fuzzkv.modelcheck.scope import Scope
 
 
 @click.command()
@@ -83,12 +83,12 @@ def exhaust(
     ten times as large and more; if the time or the memory ends a search, bounded(k) is about every schedule of up to k
     events.
     """
-    from fuzzkv.contract.schedule import Config
-    from fuzzkv.exhaust import exhaust as run
-    from fuzzkv.exhaust import parse_memory, parse_sizes
-    from fuzzkv.machine.scope import Scope, default_ticks, extras_of
-    from fuzzkv.options import parse_policies, parse_seconds
+    from fuzzkv.core.options import parse_policies, parse_seconds
+    from fuzzkv.modelcheck.exhaust import exhaust as run
+    from fuzzkv.modelcheck.exhaust import parse_memory, parse_sizes
+    from fuzzkv.modelcheck.scope import Scope, default_ticks, extras_of
     from fuzzkv.policies.registry import resolve
+    from fuzzkv.semantics.schedule import Config
 
     frames = {"device_frames": device_frames, "host_frames": host_frames}
     config = Config(**{name: count for name, count in frames.items() if count is not None})

@@ -63,13 +63,13 @@ def gate(
     It runs alone, in the place of its kind through the corpus, and in a hunt beside the others, on the model. Exit
     1 if it fails alone or is in a conflict, 3 if the run proves nothing.
     """
-    from fuzzkv.options import parse_policies, parse_seconds
+    from fuzzkv.core.options import parse_policies, parse_seconds
 
     names = invariant_names()
     wanted = [parse_report(text) for text in report]
-    from fuzzkv.gate import gate as run
+    from fuzzkv.gate.lineup import GateOptions
+    from fuzzkv.gate.run import gate as run
     from fuzzkv.report.session import Session
-    from fuzzkv.sides import GateOptions
 
     usual = Path("corpus")
     options = GateOptions(

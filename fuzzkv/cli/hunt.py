@@ -75,8 +75,8 @@ def hunt(
             corpus=corpus,
             no_color=no_color,
         )
-    from fuzzkv.options import HuntOptions, parse_policies, parse_seconds, parse_workers
-    from fuzzkv.workers import cores
+    from fuzzkv.core.options import HuntOptions, parse_policies, parse_seconds, parse_workers
+    from fuzzkv.search.workers import cores
 
     options = HuntOptions(
         policies=parse_policies(policies),
@@ -97,7 +97,7 @@ def hunt(
     from fuzzkv.report.session import Session
 
     with Session(no_color=no_color, report_dir=report_dir, names=invariant_names()) as session:
-        from fuzzkv.hunt import hunt as run
+        from fuzzkv.search.hunt import hunt as run
 
         try:
             result = run(options, session.listeners)

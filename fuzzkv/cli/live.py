@@ -49,14 +49,14 @@ def hunt_live(
     """``fuzzkv hunt --target vllm``."""
     from dataclasses import replace
 
-    from fuzzkv.canonical import file_bytes
-    from fuzzkv.files import atomic_write
-    from fuzzkv.live.hunt import BASE, LiveHunt, LiveOptions
-    from fuzzkv.live.own import resolve_all
-    from fuzzkv.live.policies import ALL
-    from fuzzkv.live.real import Engines
-    from fuzzkv.options import parse_policies, parse_seconds
+    from fuzzkv.core.canonical import file_bytes
+    from fuzzkv.core.files import atomic_write
+    from fuzzkv.core.options import parse_policies, parse_seconds
     from fuzzkv.report.session import Session
+    from fuzzkv.search.live.hunt import BASE, LiveHunt, LiveOptions
+    from fuzzkv.targets.vllm.plugin.own_code import resolve_all
+    from fuzzkv.targets.vllm.policies import ALL
+    from fuzzkv.targets.vllm.target import Engines
 
     refuse_model_options()
     names = parse_policies(policies) if given("policies") else [policy.name for policy in ALL]
@@ -98,11 +98,11 @@ def hunt_live(
 
 def replay_one(case: Mapping[str, Any], device: str, policies: str) -> tuple[str, bool | None]:
     """One live case again: what to say, and whether it still fails; ``policies`` are paths that it may need."""
-    from fuzzkv.live.cases import read_live_case
-    from fuzzkv.live.own import allowed
-    from fuzzkv.live.real import Engines
-    from fuzzkv.live.replaying import replay_live
-    from fuzzkv.options import parse_policies
+    from fuzzkv.cases.live_cases import read_live_case
+    from fuzzkv.core.options import parse_policies
+    from fuzzkv.search.live.replaying import replay_live
+    from fuzzkv.targets.vllm.plugin.own_code import allowed
+    from fuzzkv.targets.vllm.target import Engines
 
     own = allowed(parse_policies(policies)) if policies else {}
     read_live_case(case, allowed=own)

@@ -30,10 +30,10 @@ def necessity(policies: str, corpus: Path, json_file: Path | None, no_color: boo
     has to refuse in one what it has to allow in the other; these are printed. Takes a few minutes; nothing is written but
     the file of --json. Exit 3 if no case could be looked at. See docs/necessity.md.
     """
-    from fuzzkv.canonical import file_bytes
-    from fuzzkv.corpus import load_corpus
-    from fuzzkv.files import atomic_write
-    from fuzzkv.needs import necessity as run
+    from fuzzkv.cases.corpus import load_corpus
+    from fuzzkv.core.canonical import file_bytes
+    from fuzzkv.core.files import atomic_write
+    from fuzzkv.metadata.metadata_report import necessity as run
     from fuzzkv.report.necessity import necessity_page
 
     cases = load_corpus(corpus)

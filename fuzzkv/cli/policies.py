@@ -41,9 +41,9 @@ def policies(target: str, only: str, again: bool, no_color: bool) -> None:
 
 
 def _abilities(only: str, again: bool, no_color: bool) -> None:
-    from fuzzkv.live.probe import Ability, probe
-    from fuzzkv.replay.engine import require
     from fuzzkv.report.listing import ability_listing
+    from fuzzkv.targets.vllm.engine.probe import Ability, probe
+    from fuzzkv.targets.vllm.replay.engine import require
 
     def tell(ability: Ability, kept: bool) -> None:
         if not kept:
@@ -101,13 +101,13 @@ def accept(
         from fuzzkv.cli.enginecode import accept_code
 
         sys.exit(accept_code(policies, seed=seed, examples=max_examples, no_color=no_color))
-    from fuzzkv.acceptance import accept as run
-    from fuzzkv.canonical import file_bytes
-    from fuzzkv.contract.schedule import Config
-    from fuzzkv.files import atomic_write
-    from fuzzkv.options import parse_policies
+    from fuzzkv.core.canonical import file_bytes
+    from fuzzkv.core.files import atomic_write
+    from fuzzkv.core.options import parse_policies
     from fuzzkv.policies.registry import resolve
     from fuzzkv.report.session import Session
+    from fuzzkv.search.acceptance import accept as run
+    from fuzzkv.semantics.schedule import Config
 
     chosen = resolve(parse_policies(policies))
     with Session(no_color=no_color, report_dir=None, names=invariant_names()) as session:

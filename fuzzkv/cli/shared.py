@@ -69,7 +69,7 @@ def allow_option(command: Command) -> Command:
 
 def allowed(policies: str) -> Any:
     """The policies that ``--policies`` allows."""
-    from fuzzkv.options import parse_policies
+    from fuzzkv.core.options import parse_policies
     from fuzzkv.policies.registry import resolve
 
     return resolve(parse_policies(policies)) if policies else ()
@@ -96,6 +96,6 @@ def console(no_color: bool) -> Console:
 
 def invariant_names() -> Mapping[str, str]:
     """Invariant ids to names, from the contract."""
-    from fuzzkv.contract.invariants import BY_ID
+    from fuzzkv.semantics.contract.invariants import BY_ID
 
     return {ident: invariant.name for ident, invariant in BY_ID.items()}

@@ -23,10 +23,10 @@ from fuzzkv.errors import EXIT_CLEAN, EXIT_ENVIRONMENT, UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fuzzkv.certify import Certificate
-    from fuzzkv.contract.policy import Policy
-    from fuzzkv.keeping import Keeping
-    from fuzzkv.verify import Refuted, SetVerdict, Verified
+    from fuzzkv.semantics.policy import Policy
+    from fuzzkv.solver.certify import Certificate
+    from fuzzkv.solver.record_bounds import Keeping
+    from fuzzkv.solver.verify import Refuted, SetVerdict, Verified
 
 
 @click.command()
@@ -74,11 +74,11 @@ def verify(
     With --contract enforce every invariant is proved instead, for schedules of any length, or the answer is unknown. Exit
     0: all are proved; 3: some aren't.
     """
-    from fuzzkv.contract.schedule import Config
-    from fuzzkv.machine.window import Window
-    from fuzzkv.options import parse_policies, parse_seconds
+    from fuzzkv.core.options import parse_policies, parse_seconds
     from fuzzkv.policies.registry import resolve
-    from fuzzkv.verify import Verification
+    from fuzzkv.semantics.schedule import Config
+    from fuzzkv.simulator.symbolic.scope import Window
+    from fuzzkv.solver.verify import Verification
 
     chosen = resolve(parse_policies(policies))
     if contract == "enforce":
@@ -95,7 +95,7 @@ def verify(
         requests=requests, pages=pages, device=config.device_frames, host=max(1, config.host_frames)
     )
     if not fresh and corpus.is_dir():
-        from fuzzkv.corpus import scan_corpus
+        from fuzzkv.cases.corpus import scan_corpus
 
         for error in scan_corpus(corpus)[1]:
             click.echo(f"left out: {error.render()}", err=True)
@@ -103,7 +103,7 @@ def verify(
     verification = Verification(chosen, config, window, faults=faults, tell=live)
     keeping = None
     if keep:
-        from fuzzkv.keeping import Keeping
+        from fuzzkv.solver.record_bounds import Keeping
 
         keeping = Keeping(verification, corpus)
         verification.settled = keeping.add
@@ -211,7 +211,7 @@ def _class(found: Refuted) -> str:
     head = f"  {what}: {len(found.events)} events, {standing}"
     if found.case:
         return f"{head} ({found.case})"
-    from fuzzkv.contract.schedule import Schedule
+    from fuzzkv.semantics.schedule import Schedule
 
     rows = Schedule(found.policies, found.events).as_json()
     return f"{head}\n    {'; '.join(' '.join(str(x) for x in row) for row in rows)}"
@@ -231,10 +231,10 @@ def shrink(case: str, certify: bool, max_time: str, policies: str, corpus: Path,
     has shown that there is none, and that no smaller set of the policies shows the class: then the case is certified. Exit
     0: filed; 3: the solver couldn't tell in time, and the case says how far it came.
     """
-    from fuzzkv.certify import certify as ask
-    from fuzzkv.certify import filed, outdone, shrunk
-    from fuzzkv.corpus import find_path, load_case, save_case, write_index
-    from fuzzkv.options import parse_seconds
+    from fuzzkv.cases.corpus import find_path, load_case, save_case, write_index
+    from fuzzkv.core.options import parse_seconds
+    from fuzzkv.solver.certify import certify as ask
+    from fuzzkv.solver.certify import filed, outdone, shrunk
 
     path = find_path(case, corpus)
     old = load_case(path)

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from fuzzkv.contract.admission import ROUNDS_IDLE
-from fuzzkv.contract.evidence import Target
-from fuzzkv.contract.facts import device_exact, host_exact, hosted, present, running, waiting
-from fuzzkv.contract.frames import free_or_pending
-from fuzzkv.contract.identity import (
+from fuzzkv.core.glossary import counted, joined
+from fuzzkv.semantics.contract.evidence import Target
+from fuzzkv.semantics.facts import device_exact, host_exact, hosted, present, running, waiting
+from fuzzkv.semantics.frames import free_or_pending
+from fuzzkv.semantics.identity import (
     T_ADAPTER,
     T_BRANCH,
     T_DRAFT,
@@ -27,12 +27,12 @@ from fuzzkv.contract.identity import (
     T_WEIGHTS,
     field,
 )
-from fuzzkv.contract.index import served
-from fuzzkv.contract.layout import COLUMNS, DELETE, EXACT, GARBLED, INT8, NP, NR, ORPHAN, PAGES, SKEWED
-from fuzzkv.contract.schedule import Config
-from fuzzkv.contract.sessions import missing_frames
-from fuzzkv.machine.history import Record
-from fuzzkv.wording import counted, joined
+from fuzzkv.semantics.layout import COLUMNS, DELETE, EXACT, GARBLED, INT8, NP, NR, ORPHAN, PAGES, SKEWED
+from fuzzkv.semantics.ops.admission import ROUNDS_IDLE
+from fuzzkv.semantics.ops.index import served
+from fuzzkv.semantics.schedule import Config
+from fuzzkv.semantics.sessions import missing_frames
+from fuzzkv.simulator.history import Record
 
 FIELDS: Final = (
     ("place", T_INDEX, T_TOKENS),
@@ -110,7 +110,9 @@ def copies(scene: Scene) -> str:
         elif there and scene.at(tag, f) == scene.at("WANT", p):
             found.append(f"a copy at {8 if scene.at(level, f) == INT8 else 4} bits {tier}")
         elif there:
-            found.append(f"bytes {tier} that aren't what its reader expects ({other(scene.at(tag, f), scene.at('WANT', p))})")
+            found.append(
+                f"bytes {tier} that aren't what its reader expects ({other(scene.at(tag, f), scene.at('WANT', p))})"
+            )
     if not found and scene.at("TODO", p) == 1:
         return f"{scene.name} is still to be computed"
     if not found:
@@ -121,14 +123,24 @@ def copies(scene: Scene) -> str:
 
 def _content(scene: Scene) -> str:
     quoting = scene.quoting()
-    tail = f", and {joined(quoting)} {'quotes' if len(quoting) == 1 else 'quote'} it" if quoting else ", and nobody quotes it"
+    tail = (
+        f", and {joined(quoting)} {'quotes' if len(quoting) == 1 else 'quote'} it"
+        if quoting
+        else ", and nobody quotes it"
+    )
     return copies(scene) + tail
 
 
 def _losses(scene: Scene) -> str:
     r = scene.slot
-    each = [f"{name} {scene.at('SPENT', k * NR + r)}" for k, name in enumerate(scene.policies) if scene.at("SPENT", k * NR + r)]
-    return f"{scene.session} has lost {scene.at('R_LOSS', r)} permille" + (f" ({joined(each)})" if each else "")
+    each = [
+        f"{name} {scene.at('SPENT', k * NR + r)}"
+        for k, name in enumerate(scene.policies)
+        if scene.at("SPENT", k * NR + r)
+    ]
+    return f"{scene.session} has lost {scene.at('R_LOSS', r)} permille" + (
+        f" ({joined(each)})" if each else ""
+    )
 
 
 def _frames(scene: Scene) -> str:
@@ -159,7 +171,9 @@ def _served(scene: Scene) -> str:
 
 
 def _books(scene: Scene) -> str:
-    filed = [f"device frame {f} in queue {scene.at('D_QUEUE', f) - 1}" for f in range(16) if scene.at("D_QUEUE", f)]
+    filed = [
+        f"device frame {f} in queue {scene.at('D_QUEUE', f) - 1}" for f in range(16) if scene.at("D_QUEUE", f)
+    ]
     left = sum(scene.at("H_PAGE", f) <= ORPHAN for f in range(12))
     pins = sum(scene.at("H_PIN", f) for f in range(12))
     return (
@@ -170,7 +184,11 @@ def _books(scene: Scene) -> str:
 
 def _boundary(scene: Scene) -> str:
     r = scene.slot
-    group = f"its recurrent group stands after {counted(scene.at('G_AT', r), 'page')}" if scene.at("GROUP", r) else "it has no other group"
+    group = (
+        f"its recurrent group stands after {counted(scene.at('G_AT', r), 'page')}"
+        if scene.at("GROUP", r)
+        else "it has no other group"
+    )
     return f"{scene.session} has {counted(scene.at('R_N', r), 'page')}, and {group}"
 
 
@@ -202,8 +220,10 @@ def clash(invariant: str, scene: Scene, record: Record, number: str) -> str:
         "I14": lambda: _late(scene, record, number),
         "I15": lambda: f"{number} counts {name}, of which no copy is there or on its way",
         "I17": lambda: _uncovered(scene, record, number),
-        "I18": lambda: f"with {number} {_losses(scene)}; the budget is {scene.config.ledger}, and "
-        f"{scene.config.headroom} more is what can't be told from it",
+        "I18": lambda: (
+            f"with {number} {_losses(scene)}; the budget is {scene.config.ledger}, and "
+            f"{scene.config.headroom} more is what can't be told from it"
+        ),
     }
     if invariant in said:
         return said[invariant]()
@@ -234,7 +254,9 @@ def _bytes(scene: Scene, record: Record, number: str) -> str:
 
 
 def _late(scene: Scene, record: Record, number: str) -> str:
-    objective = f"the objective is {scene.config.objective} ticks, and {scene.config.tolerance} more are tolerated"
+    objective = (
+        f"the objective is {scene.config.objective} ticks, and {scene.config.tolerance} more are tolerated"
+    )
     if record.primitive == "step":
         return f"{number} takes {counted(record.detail, 'tick')}; {objective}"
     r = next((r for r in range(NR) if scene.at("RUN_ON", r) and scene.at("R_ACTIVE", r)), scene.slot)

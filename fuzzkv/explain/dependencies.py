@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from fuzzkv.contract.layout import CACHED, COLUMNS, FREE, NP, ORPHAN, PAGES, PENDING
 from fuzzkv.explain.links import Link, Thing
-from fuzzkv.machine.traced import Access, Node
+from fuzzkv.semantics.layout import CACHED, COLUMNS, FREE, NP, ORPHAN, PAGES, PENDING
+from fuzzkv.simulator.traced import Access, Node
 
 COMPUTES = frozenset({"arrive", "prefill", "grow", "draft", "verify", "fork"})
 """What the device computes."""
@@ -117,7 +117,12 @@ def links_of(nodes: Sequence[Node], first: Sequence[int]) -> list[Link]:
         for access in (*node.reads, *looked):
             if access.writer < 0:
                 continue
-            if access.column == "DEV" and access.value >= 0 and access in looked and _concerns(node, access.place):
+            if (
+                access.column == "DEV"
+                and access.value >= 0
+                and access in looked
+                and _concerns(node, access.place)
+            ):
                 key = (access.writer, n, "saw", cells.page(access.place), "device")
                 found.setdefault(key, (access.value, []))[1].append(f"DEV[{access.place}]={access.value}")
             for kind, about, where in _means(access, node, nodes[access.writer], opened, cells):
@@ -167,7 +172,9 @@ def _means(
         yield from _bound(column, place, node, made, before, after)
 
 
-def _bytes(column: str, value: int, made: str, page: Thing, where: str, act: str) -> Iterator[tuple[str, Thing, str]]:
+def _bytes(
+    column: str, value: int, made: str, page: Thing, where: str, act: str
+) -> Iterator[tuple[str, Thing, str]]:
     if act == "begin_load" and where == "device":
         return
     if made in COMPUTES:

@@ -9,16 +9,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fuzzkv.casebook import Recipe
-from fuzzkv.contract.deeds import DOES
-from fuzzkv.contract.layout import ACTIONS, COLUMNS, NINV
-from fuzzkv.contract.schedule import ACT, BOUNDS, EXTRA, OPS, STEP, TICK, Event
-from fuzzkv.contract.view import Tap
-from fuzzkv.machine.outcome import Violation
-from fuzzkv.machine.readers import begin, python_apply
-from fuzzkv.machine.start import first_state
-from fuzzkv.machine.taps import tapped_apply
-from fuzzkv.solver.guards import Act, Guard, guards
+from fuzzkv.cases.casebook import Recipe
+from fuzzkv.explain.weakest_guard import Act, Guard, guards
+from fuzzkv.semantics.layout import ACTIONS, COLUMNS, NINV
+from fuzzkv.semantics.ops.registry import DOES
+from fuzzkv.semantics.schedule import ACT, BOUNDS, EXTRA, OPS, STEP, TICK, Event
+from fuzzkv.semantics.view import Tap
+from fuzzkv.simulator.hooks import tapped_apply
+from fuzzkv.simulator.interpreters import begin, python_apply
+from fuzzkv.simulator.outcome import Violation
+from fuzzkv.simulator.start import first_state
 
 AROUND = 2_000
 """Schedules around a case with which a guard is tried."""

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fuzzkv.casebook import Recipe, read_case
-from fuzzkv.contract.invariants import BY_ID, Invariant
-from fuzzkv.contract.layout import COLUMNS, PAGES
-from fuzzkv.contract.policy import Policy
-from fuzzkv.contract.schedule import ACT
+from fuzzkv.cases.casebook import Recipe, read_case
+from fuzzkv.core.glossary import joined
 from fuzzkv.errors import UsageError
 from fuzzkv.explain.breach import Scene, clash, control
 from fuzzkv.explain.dependencies import links_of
@@ -19,12 +16,15 @@ from fuzzkv.explain.naming import Names
 from fuzzkv.explain.phrases import guard_lines
 from fuzzkv.explain.refusing import refused
 from fuzzkv.explain.sentences import Speaker
-from fuzzkv.machine.history import History, run_history
-from fuzzkv.machine.outcome import Violation
-from fuzzkv.machine.readers import begin, python_apply
-from fuzzkv.machine.start import first_state
-from fuzzkv.machine.traced import trace
-from fuzzkv.wording import joined
+from fuzzkv.semantics.contract.invariants import BY_ID, Invariant
+from fuzzkv.semantics.layout import COLUMNS, PAGES
+from fuzzkv.semantics.policy import Policy
+from fuzzkv.semantics.schedule import ACT
+from fuzzkv.simulator.history import History, run_history
+from fuzzkv.simulator.interpreters import begin, python_apply
+from fuzzkv.simulator.outcome import Violation
+from fuzzkv.simulator.start import first_state
+from fuzzkv.simulator.traced import trace
 
 
 def explain_model(
@@ -75,7 +75,9 @@ def _explained(
     def scene(state: Sequence[int]) -> Scene:
         return Scene(state, names, recipe.config, violation.page, p, session)
 
-    mentioned = {p} | {name for n in listed for name in speaker.act(n).pages} | {t.about.split(" ")[0] for t in ties}
+    mentioned = (
+        {p} | {name for n in listed for name in speaker.act(n).pages} | {t.about.split(" ")[0] for t in ties}
+    )
     return Explanation(
         case=str(case["id"]),
         headline=_breaks(names, f"{invariant.id} ({invariant.name})"),
@@ -109,7 +111,11 @@ def _control(recipe: Recipe, mask: int, invariant: str, violation: Violation, sc
 
 
 def _breaks(policies: Sequence[str], what: str) -> str:
-    return f"{policies[0]} breaks {what} alone" if len(policies) == 1 else f"{joined(policies)} break {what} together"
+    return (
+        f"{policies[0]} breaks {what} alone"
+        if len(policies) == 1
+        else f"{joined(policies)} break {what} together"
+    )
 
 
 def _who(policies: Sequence[str]) -> str:

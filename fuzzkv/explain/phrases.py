@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fuzzkv.casebook import Recipe
-from fuzzkv.contract.schedule import STEP
-from fuzzkv.contract.shown import FACTS, MEASURES
+from fuzzkv.cases.casebook import Recipe
 from fuzzkv.explain.guarding import COPIES, Blamed, Tried, proposed
-from fuzzkv.machine.outcome import Violation
-from fuzzkv.solver.guards import Asked
+from fuzzkv.explain.weakest_guard import Asked
+from fuzzkv.semantics.guard_facts import FACTS, MEASURES
+from fuzzkv.semantics.schedule import STEP
+from fuzzkv.simulator.outcome import Violation
 
 DO: Mapping[str, str] = {
     "begin_store": "begin to copy a page to the host",

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations
 
-from fuzzkv.casebook import Recipe
-from fuzzkv.contract.layout import CLAUSES, COLUMNS
-from fuzzkv.contract.schedule import ACT, OPS
-from fuzzkv.machine.outcome import Violation
-from fuzzkv.machine.readers import begin, python_apply
-from fuzzkv.machine.start import first_state
-from fuzzkv.solver.cores import Refusing, refusing
-from fuzzkv.wording import CLAUSE
+from fuzzkv.cases.casebook import Recipe
+from fuzzkv.core.glossary import CLAUSE
+from fuzzkv.explain.cores import Refusing, refusing
+from fuzzkv.semantics.layout import CLAUSES, COLUMNS
+from fuzzkv.semantics.schedule import ACT, OPS
+from fuzzkv.simulator.interpreters import begin, python_apply
+from fuzzkv.simulator.outcome import Violation
+from fuzzkv.simulator.start import first_state
 
 TRIED = 2
 """Clauses of a set that is tried by running it."""

@@ -6,14 +6,14 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from fuzzkv.contract.layout import INT8, PAGES
+from fuzzkv.core.glossary import ASKED, LANDING, SAID, counted, joined
 from fuzzkv.explain.dependencies import Cells
 from fuzzkv.explain.graph import Act, Tie
 from fuzzkv.explain.links import Link, Thing
 from fuzzkv.explain.naming import Names
-from fuzzkv.machine.history import Record
-from fuzzkv.machine.traced import Node
-from fuzzkv.wording import ASKED, LANDING, SAID, counted, joined
+from fuzzkv.semantics.layout import INT8, PAGES
+from fuzzkv.simulator.history import Record
+from fuzzkv.simulator.traced import Node
 
 BECAUSE: Final[Mapping[str, str]] = {
     "wrote": "{then} uses the bytes of {page} that {first} wrote",
@@ -132,7 +132,9 @@ class Speaker:
         said = {
             "page": page,
             "session": Names.session(r, times),
-            "on": {"device": "on the device", "host": "on the host", "store": "in the external store"}.get(link.where, ""),
+            "on": {"device": "on the device", "host": "on the host", "store": "in the external store"}.get(
+                link.where, ""
+            ),
             "frame": "device frame" if device else "host frame",
             "in_flight": _uses(begun, device),
             "frames": str(len(link.cells)),
@@ -142,8 +144,17 @@ class Speaker:
             "value": link.value,
         }
         because = clause.format(first="{first}", then="{then}", **said)
-        about = page or (Names.session(r, times) if link.about[0] == "session" else joined([str(x) for x in link.about]))
-        return Tie(link.first, link.then, link.kind, f"{about} {link.where}".strip(), " ".join(because.split()), link.cells)
+        about = page or (
+            Names.session(r, times) if link.about[0] == "session" else joined([str(x) for x in link.about])
+        )
+        return Tie(
+            link.first,
+            link.then,
+            link.kind,
+            f"{about} {link.where}".strip(),
+            " ".join(because.split()),
+            link.cells,
+        )
 
 
 def _uses(begun: str, device: bool) -> str:

@@ -8,11 +8,19 @@ for ``GRACE`` steps of its session, before it is deleted for good; losses are ch
 
 from __future__ import annotations
 
-from fuzzkv.contract.evidence import COPY_OUT, Action, Evidence, Manifest
-from fuzzkv.contract.facts import hosted, own_in_flight, page_in_flight, present, request_of, slot
-from fuzzkv.contract.policy import Policy
-from fuzzkv.contract.primitives import begin_store, condemn, drop_device, drop_host, lose, promise, withdraw
-from fuzzkv.contract.vocabulary import *
+from fuzzkv.semantics.contract.evidence import COPY_OUT, Action, Evidence, Manifest
+from fuzzkv.semantics.facts import hosted, own_in_flight, page_in_flight, present, request_of, slot
+from fuzzkv.semantics.ops.primitives import (
+    begin_store,
+    condemn,
+    drop_device,
+    drop_host,
+    lose,
+    promise,
+    withdraw,
+)
+from fuzzkv.semantics.policy import Policy
+from fuzzkv.semantics.vocabulary import *
 
 SCORE_NUM, SCORE_DEN, MIN_LIFE, GRACE, QUOTA, OWN_LINK = 0, 1, 2, 3, 4, 5
 STAGED, BURIED, DELETED = 1, 2, 3

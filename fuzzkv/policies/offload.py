@@ -9,8 +9,8 @@ reuse is predicted from the last inter-access gap.
 
 from __future__ import annotations
 
-from fuzzkv.contract.evidence import COPY_IN, COPY_OUT, Action, Evidence, Manifest
-from fuzzkv.contract.facts import (
+from fuzzkv.semantics.contract.evidence import COPY_IN, COPY_OUT, Action, Evidence, Manifest
+from fuzzkv.semantics.facts import (
     free_host_frame,
     hosted,
     own_in_flight,
@@ -19,9 +19,9 @@ from fuzzkv.contract.facts import (
     request_of,
     slot,
 )
-from fuzzkv.contract.policy import Policy
-from fuzzkv.contract.primitives import begin_load, begin_store, drop_device, drop_host, promise, withdraw
-from fuzzkv.contract.vocabulary import *
+from fuzzkv.semantics.ops.primitives import begin_load, begin_store, drop_device, drop_host, promise, withdraw
+from fuzzkv.semantics.policy import Policy
+from fuzzkv.semantics.vocabulary import *
 
 NEAR, LEAD, OWN_LINK, USE_ARC = 0, 1, 2, 3
 

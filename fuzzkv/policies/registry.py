@@ -13,11 +13,11 @@ from importlib.metadata import EntryPoint, entry_points
 from types import FunctionType
 from typing import Any, Final, get_args
 
-from fuzzkv.contract.evidence import Evidence, Manifest, Target
-from fuzzkv.contract.policy import Policy
-from fuzzkv.contract.schedule import EXTRA
-from fuzzkv.contract.view import Custom
 from fuzzkv.errors import UsageError, did_you_mean
+from fuzzkv.semantics.contract.evidence import Evidence, Manifest, Target
+from fuzzkv.semantics.policy import Policy
+from fuzzkv.semantics.schedule import EXTRA
+from fuzzkv.semantics.view import Custom
 
 ENTRY_POINTS = "fuzzkv.policies"
 """Group under which installed packages register policies."""

@@ -1,7 +1,7 @@
 """What the necessity of shared metadata looks like on the screen: a row for each piece, a pair of traces for each that is
 needed, and a row for each case.
 
-It is made from the plain report (see :mod:`fuzzkv.needs`).
+It is made from the plain report (see :mod:`fuzzkv.metadata.metadata_report`).
 """
 
 from __future__ import annotations

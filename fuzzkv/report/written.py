@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from fuzzkv.canonical import file_bytes
+from fuzzkv.core.canonical import file_bytes
+from fuzzkv.core.files import atomic_write
 from fuzzkv.errors import EnvironmentFailure, FuzzkvError
 from fuzzkv.events import Event, GateFinished, plain
-from fuzzkv.files import atomic_write
 
 Render = Callable[[Mapping[str, Any]], bytes]
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from fuzzkv.contract.schedule import Event
+from fuzzkv.semantics.schedule import Event
 from fuzzkv.solver.asking import Asked, Space
 from fuzzkv.solver.unrolling import Target
 

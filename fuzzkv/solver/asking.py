@@ -10,9 +10,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from fuzzkv.contract.policy import Policy
-from fuzzkv.contract.schedule import Config, Event
-from fuzzkv.machine.window import Window
+from fuzzkv.semantics.policy import Policy
+from fuzzkv.semantics.schedule import Config, Event
+from fuzzkv.simulator.symbolic.scope import Window
 from fuzzkv.solver.sat import Model, Question
 from fuzzkv.solver.unrolling import Target, Unrolling
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fuzzkv.contract.deeds import DOES
-from fuzzkv.contract.layout import SAID
-from fuzzkv.contract.policy import Policy
-from fuzzkv.machine.circuit import Circuit
-from fuzzkv.machine.symbolic import Reader, SymbolicState
+from fuzzkv.semantics.layout import SAID
+from fuzzkv.semantics.ops.registry import DOES
+from fuzzkv.semantics.policy import Policy
+from fuzzkv.simulator.symbolic.circuit import Circuit
+from fuzzkv.simulator.symbolic.interpreter import Reader, SymbolicState
 from fuzzkv.solver.texts import arguments_of
 
 CALLS = 2

@@ -1,6 +1,6 @@
 """Proofs that no schedule of any length breaks an invariant while the contract is enforced.
 
-By induction: the standing facts (``contract.standing``) hold in the first state of any configuration; every text that can
+By induction: the standing facts (``semantics.contract.inductive_facts``) hold in the first state of any configuration; every text that can
 run, begun in any state in which they hold, ends in one in which they hold and breaks nothing.  Facts that aren't kept are
 dropped until the rest is (so a broken clause costs just what stands on it), and the invariants are asked about over what
 is left.  Numbers are integers without bound; pages, frames, copies and policies are those of a window.
@@ -20,11 +20,11 @@ from typing import Any
 
 import z3
 
-from fuzzkv.contract.invariants import INVARIANTS
-from fuzzkv.contract.policy import Policy
-from fuzzkv.contract.standing import PREMISES
-from fuzzkv.machine.terms import boolean
-from fuzzkv.machine.window import Window
+from fuzzkv.semantics.contract.inductive_facts import PREMISES
+from fuzzkv.semantics.contract.invariants import INVARIANTS
+from fuzzkv.semantics.policy import Policy
+from fuzzkv.simulator.symbolic.scope import Window
+from fuzzkv.simulator.symbolic.terms import boolean
 from fuzzkv.solver.obligations import FIRST, Composition, Segment, goals_left
 from fuzzkv.solver.proofs import Breadth, Gap, Proof, Proofs
 from fuzzkv.solver.texts import Text

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import z3
 
-from fuzzkv.machine.circuit import Circuit, Literal
+from fuzzkv.simulator.symbolic.circuit import Circuit, Literal
 
 
 class Literals:

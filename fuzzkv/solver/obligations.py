@@ -15,16 +15,16 @@ from typing import Any
 
 import z3
 
-from fuzzkv.contract.facts import hosted, present
-from fuzzkv.contract.layout import CLOSED, COLUMNS, FREE, NINV
-from fuzzkv.contract.policy import Policy
-from fuzzkv.contract.primitives import settle
-from fuzzkv.contract.schedule import Config
-from fuzzkv.contract.standing import FACTS, KEPT, PREMISES, SETTLED, Fact
-from fuzzkv.machine.start import first_state
-from fuzzkv.machine.symbolic import Reader, SymbolicState
-from fuzzkv.machine.terms import Terms, boolean
-from fuzzkv.machine.window import Window
+from fuzzkv.semantics.contract.inductive_facts import FACTS, KEPT, PREMISES, SETTLED, Fact
+from fuzzkv.semantics.facts import hosted, present
+from fuzzkv.semantics.layout import CLOSED, COLUMNS, FREE, NINV
+from fuzzkv.semantics.ops.primitives import settle
+from fuzzkv.semantics.policy import Policy
+from fuzzkv.semantics.schedule import Config
+from fuzzkv.simulator.start import first_state
+from fuzzkv.simulator.symbolic.interpreter import Reader, SymbolicState
+from fuzzkv.simulator.symbolic.scope import Window
+from fuzzkv.simulator.symbolic.terms import Terms, boolean
 from fuzzkv.solver.texts import Text, envelope_of, events_of, rules_of
 
 REPORTED = (

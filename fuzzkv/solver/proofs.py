@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from fuzzkv.machine.window import Window
+from fuzzkv.simulator.symbolic.scope import Window
 
 Verdict = Literal["proved", "unknown"]
 """An induction that fails says nothing about schedules from the first state: it never refutes."""

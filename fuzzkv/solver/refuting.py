@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from fuzzkv.contract.schedule import Event
+from fuzzkv.semantics.schedule import Event
 from fuzzkv.solver.ascent import Judge
 from fuzzkv.solver.asking import Asked, Space, unrolled
 from fuzzkv.solver.unrolling import Target, Unrolling

@@ -13,7 +13,7 @@ from tempfile import TemporaryFile
 from typing import Any
 
 from fuzzkv.errors import EnvironmentFailure
-from fuzzkv.machine.circuit import FALSE, TRUE, Circuit, Literal, Truth, Word
+from fuzzkv.simulator.symbolic.circuit import FALSE, TRUE, Circuit, Literal, Truth, Word
 
 MEMORY = 5000
 """Megabytes that one question may take; with more its answer is that it isn't known."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fuzzkv.contract.schedule import Event
+from fuzzkv.semantics.schedule import Event
 from fuzzkv.solver.asking import Asked, Space
 from fuzzkv.solver.unrolling import Target
 

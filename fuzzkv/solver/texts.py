@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from fuzzkv.contract.deeds import DOES, FRAMES, PLACES
-from fuzzkv.contract.layout import NR, PAGES, SAID
-from fuzzkv.contract.policy import Policy
-from fuzzkv.contract.schedule import ACT, BOUNDS, LATE, OPS, TICK
-from fuzzkv.machine.symbolic import Reader, SymbolicState
-from fuzzkv.machine.window import Window
+from fuzzkv.semantics.layout import NR, PAGES, SAID
+from fuzzkv.semantics.ops.registry import DOES, FRAMES, PLACES
+from fuzzkv.semantics.policy import Policy
+from fuzzkv.semantics.schedule import ACT, BOUNDS, LATE, OPS, TICK
+from fuzzkv.simulator.symbolic.interpreter import Reader, SymbolicState
+from fuzzkv.simulator.symbolic.scope import Window
 
 _ENDLESS = (TICK, LATE)
 

@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from fuzzkv.contract.copies import done
-from fuzzkv.contract.invariants import INVARIANTS
-from fuzzkv.contract.layout import COLUMNS, NR, PRIMITIVES
-from fuzzkv.contract.policy import Policy
-from fuzzkv.contract.schedule import (
+from fuzzkv.semantics.contract.invariants import INVARIANTS
+from fuzzkv.semantics.copies import done
+from fuzzkv.semantics.layout import COLUMNS, NR, PRIMITIVES
+from fuzzkv.semantics.policy import Policy
+from fuzzkv.semantics.schedule import (
     ABORT,
     ACT,
     ARRIVE,
@@ -38,12 +38,12 @@ from fuzzkv.contract.schedule import (
     Config,
     Event,
 )
-from fuzzkv.machine.circuit import Circuit
-from fuzzkv.machine.columns import columns_of
-from fuzzkv.machine.linker import unique_name
-from fuzzkv.machine.start import first_state
-from fuzzkv.machine.symbolic import Reader, SymbolicState, Truth
-from fuzzkv.machine.window import Window
+from fuzzkv.simulator.columns import columns_of
+from fuzzkv.simulator.linker import unique_name
+from fuzzkv.simulator.start import first_state
+from fuzzkv.simulator.symbolic.circuit import Circuit
+from fuzzkv.simulator.symbolic.interpreter import Reader, SymbolicState, Truth
+from fuzzkv.simulator.symbolic.scope import Window
 from fuzzkv.solver.envelope import envelope
 
 Target = tuple[str, str | None, str]

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from hypothesis import strategies as st
 from hypothesis.database import choices_to_bytes
 
-from fuzzkv.contract.schedule import ACT, BOUNDS, EXTRA, OPS, Event, Schedule
+from fuzzkv.semantics.schedule import ACT, BOUNDS, EXTRA, OPS, Event, Schedule
 
 LONGEST = 64
 """Most events of a drawn schedule."""

@@ -10,7 +10,7 @@ behind a prefix that is exact again: the two halves come from different caches u
 from __future__ import annotations
 
 from fuzzkv.api import *
-from fuzzkv.contract.schedule import ACT, ARRIVE, GROW, PAUSE, STEP, TICK, Config
+from fuzzkv.semantics.schedule import ACT, ARRIVE, GROW, PAUSE, STEP, TICK, Config
 from tests.field.report import Report
 
 RESIDUAL = 0

@@ -10,7 +10,7 @@ waits for its load: slower, not wrong.
 from __future__ import annotations
 
 from fuzzkv.api import *
-from fuzzkv.contract.schedule import ACT, ARRIVE, STEP, TICK
+from fuzzkv.semantics.schedule import ACT, ARRIVE, STEP, TICK
 from tests.field.report import Report
 
 HEAVY, RECENT = 0, 1

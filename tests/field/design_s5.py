@@ -9,7 +9,7 @@ ever lets go of pages that the host has too.
 from __future__ import annotations
 
 from fuzzkv.api import *
-from fuzzkv.contract.schedule import ACT, ARRIVE, STEP, TICK, Config
+from fuzzkv.semantics.schedule import ACT, ARRIVE, STEP, TICK, Config
 from tests.field.report import Report
 
 TOP = 0

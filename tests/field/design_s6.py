@@ -9,7 +9,7 @@ about what its 4 bits cost.
 from __future__ import annotations
 
 from fuzzkv.api import *
-from fuzzkv.contract.schedule import ACT, ARRIVE, TICK
+from fuzzkv.semantics.schedule import ACT, ARRIVE, TICK
 from tests.field.report import Report
 
 FLOOR, HALF_LIFE = 0, 1

@@ -9,7 +9,7 @@ The repaired rollback re-prefills a session on which a handle is held from its c
 from __future__ import annotations
 
 from fuzzkv.api import *
-from fuzzkv.contract.schedule import ABORT, ACT, ARRIVE, STEP
+from fuzzkv.semantics.schedule import ABORT, ACT, ARRIVE, STEP
 from tests.field.report import Report
 
 

@@ -10,7 +10,7 @@ preempted and computed again.
 from __future__ import annotations
 
 from fuzzkv.api import *
-from fuzzkv.contract.schedule import ACT, FINISH, QUEUE, TICK
+from fuzzkv.semantics.schedule import ACT, FINISH, QUEUE, TICK
 from tests.field.report import Report
 
 SINKS, RECENT, QUOTA = 0, 1, 2

@@ -9,7 +9,7 @@ that the same pages are looked up again.
 from __future__ import annotations
 
 from fuzzkv.api import *
-from fuzzkv.contract.schedule import ACT, ARRIVE, FINISH, PAUSE, TICK
+from fuzzkv.semantics.schedule import ACT, ARRIVE, FINISH, PAUSE, TICK
 from tests.field.report import Report
 
 LOOKED_UP = 1

@@ -8,7 +8,7 @@ act; the reader is the same session after the engine has set it aside.
 from __future__ import annotations
 
 from fuzzkv.api import *
-from fuzzkv.contract.schedule import ACT, ARRIVE, FAIL, PAUSE, TICK
+from fuzzkv.semantics.schedule import ACT, ARRIVE, FAIL, PAUSE, TICK
 from tests.field.report import Report
 
 LOW_WATER = 2

@@ -10,7 +10,7 @@ Simplified [R]: a ring has four slots of a page each, and every session has one;
 from __future__ import annotations
 
 from fuzzkv.api import *
-from fuzzkv.contract.schedule import ABORT, ACT, ARRIVE, Config
+from fuzzkv.semantics.schedule import ABORT, ACT, ARRIVE, Config
 from tests.field.report import Report
 
 

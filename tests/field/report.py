@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fuzzkv.api import Policy
-from fuzzkv.contract.schedule import Config, Event, Schedule
+from fuzzkv.semantics.schedule import Config, Event, Schedule
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ for the prefix hit; the promise is the quote of the contract.
 from __future__ import annotations
 
 from fuzzkv.api import *
-from fuzzkv.contract.schedule import ACT, ARRIVE, PAUSE, TICK, Config
+from fuzzkv.semantics.schedule import ACT, ARRIVE, PAUSE, TICK, Config
 from tests.field.report import Report
 
 ROOM = 0

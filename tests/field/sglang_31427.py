@@ -11,7 +11,7 @@ frame, not layer by layer.
 from __future__ import annotations
 
 from fuzzkv.api import *
-from fuzzkv.contract.schedule import ACT, ARRIVE, PAUSE, TICK, Config
+from fuzzkv.semantics.schedule import ACT, ARRIVE, PAUSE, TICK, Config
 from tests.field.report import Report
 
 ROOM = 0

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fuzzkv.casebook import Recipe, outcomes
-from fuzzkv.oracles.verdict import findings, smallest_failing
+from fuzzkv.cases.casebook import Recipe, outcomes
+from fuzzkv.oracles.conflict import findings, smallest_failing
 from fuzzkv.strategies.schedules import schedules
 from tests.field.report import Report
 from tests.field.reports import REPORTS
@@ -71,7 +71,7 @@ def test_only_the_public_api_is_used(path: Path) -> None:
             assert node.module in (
                 "__future__",
                 "fuzzkv.api",
-                "fuzzkv.contract.schedule",
+                "fuzzkv.semantics.schedule",
                 "tests.field.report",
             )
 

@@ -9,7 +9,7 @@ Simplified [R]: one victim an act, two priorities, and the swap is a copy to the
 from __future__ import annotations
 
 from fuzzkv.api import *
-from fuzzkv.contract.schedule import ACT, ARRIVE, TICK
+from fuzzkv.semantics.schedule import ACT, ARRIVE, TICK
 from tests.field.report import Report
 
 ORDINARY, KEPT, SECONDARY = 0, 1, 2

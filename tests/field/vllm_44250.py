@@ -8,7 +8,7 @@ and a store that never forgets.
 from __future__ import annotations
 
 from fuzzkv.api import *
-from fuzzkv.contract.schedule import ACT, ARRIVE, FINISH, QUEUE, TEXT, TICK
+from fuzzkv.semantics.schedule import ACT, ARRIVE, FINISH, QUEUE, TEXT, TICK
 from tests.field.report import Report
 
 ADAPTERS = 3

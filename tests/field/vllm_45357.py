@@ -11,7 +11,7 @@ smaller than a step's.
 from __future__ import annotations
 
 from fuzzkv.api import *
-from fuzzkv.contract.schedule import ACT, ARRIVE, FINISH, QUEUE, STEP, TICK, Config
+from fuzzkv.semantics.schedule import ACT, ARRIVE, FINISH, QUEUE, STEP, TICK, Config
 from tests.field.report import Report
 
 

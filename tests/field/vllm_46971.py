@@ -8,7 +8,7 @@ drafts every full block is accepted.  Simplified [R]: drafts are whole pages; wh
 from __future__ import annotations
 
 from fuzzkv.api import *
-from fuzzkv.contract.schedule import ACT, ARRIVE, VERIFY
+from fuzzkv.semantics.schedule import ACT, ARRIVE, VERIFY
 from tests.field.report import Report
 
 

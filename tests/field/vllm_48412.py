@@ -6,7 +6,7 @@ Each is clean without the other: no load or pressure is needed, the first quanti
 from __future__ import annotations
 
 from fuzzkv.api import *
-from fuzzkv.contract.schedule import ACT, ARRIVE
+from fuzzkv.semantics.schedule import ACT, ARRIVE
 from tests.field.report import Report
 
 PLAIN, CROSS_LAYER = 0, 1

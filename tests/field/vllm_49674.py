@@ -10,7 +10,7 @@ run ahead aren't modelled, only their fence.
 from __future__ import annotations
 
 from fuzzkv.api import *
-from fuzzkv.contract.schedule import ACT, ARRIVE, QUEUE
+from fuzzkv.semantics.schedule import ACT, ARRIVE, QUEUE
 from tests.field.report import Report
 
 

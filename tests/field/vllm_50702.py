@@ -11,7 +11,7 @@ act; a scheduler with a watermark of free frames stands for the load that fills 
 from __future__ import annotations
 
 from fuzzkv.api import *
-from fuzzkv.contract.schedule import ACT, ARRIVE, FINISH
+from fuzzkv.semantics.schedule import ACT, ARRIVE, FINISH
 from tests.field.report import Report
 
 WATERMARK = 0

@@ -11,7 +11,7 @@ comes back stands for the prefix hit.
 from __future__ import annotations
 
 from fuzzkv.api import *
-from fuzzkv.contract.schedule import ACT, ARRIVE, PAUSE, TICK, VERIFY, Config
+from fuzzkv.semantics.schedule import ACT, ARRIVE, PAUSE, TICK, VERIFY, Config
 from tests.field.report import Report
 
 TOKENS_AHEAD = 0

@@ -12,17 +12,17 @@ from typing import Any
 
 import pytest
 
-from fuzzkv.acceptance import try_alone
-from fuzzkv.contract.evidence import Manifest
-from fuzzkv.contract.layout import COLUMNS, NPRIM, PRIMITIVES
-from fuzzkv.contract.policy import Policy
-from fuzzkv.contract.schedule import ACT, Config
 from fuzzkv.errors import UsageError
-from fuzzkv.machine.engine import BulkEngine
-from fuzzkv.machine.linker import write_out
 from fuzzkv.policies import registry
 from fuzzkv.policies.evict import EVICT
 from fuzzkv.policies.registry import builtin, installed, resolve, survey
+from fuzzkv.search.acceptance import try_alone
+from fuzzkv.semantics.contract.evidence import Manifest
+from fuzzkv.semantics.layout import COLUMNS, NPRIM, PRIMITIVES
+from fuzzkv.semantics.policy import Policy
+from fuzzkv.semantics.schedule import ACT, Config
+from fuzzkv.simulator.bulk.engine import BulkEngine
+from fuzzkv.simulator.linker import write_out
 
 each_policy = pytest.mark.parametrize("name", ["evict", "offload", "quant"])
 ACTS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from fuzzkv.machine.engine import BulkEngine
+from fuzzkv.simulator.bulk.engine import BulkEngine
 from tests.found import KINDS, search
 
 BUDGET = {"S1": 20_000, "S2": 20_000, "S3": 300_000, "S7": 300_000}

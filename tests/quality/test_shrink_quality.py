@@ -13,11 +13,11 @@ import pytest
 
 from bench.minimal import minimal
 from bench.targets import targets
-from fuzzkv.contract.schedule import TICK, Event
-from fuzzkv.machine.engine import BulkEngine
-from fuzzkv.machine.tally import FoundClass
-from fuzzkv.oracles.verdict import Finding
-from fuzzkv.shrink import cost, shrink
+from fuzzkv.cases.shrink import cost, shrink
+from fuzzkv.oracles.conflict import Finding
+from fuzzkv.semantics.schedule import TICK, Event
+from fuzzkv.simulator.bulk.engine import BulkEngine
+from fuzzkv.simulator.bulk.tally import FoundClass
 from tests.found import KINDS, kind_of, schedule_of, search, shrinker
 
 KEPT = json.loads(Path("tests/quality/minimal.json").read_text())

@@ -43,14 +43,18 @@ def test_the_tree_is_clean() -> None:
     ("file", "text", "words"),
     [
         ("contract/a.py", "import numpy", "only the standard library, not numpy"),
-        ("contract/a.py", "from fuzzkv.machine import b", "contract may not import fuzzkv.machine"),
-        ("contract/a.py", "from ..machine import b", "contract may not import fuzzkv.machine"),
-        ("policies/a.py", "import fuzzkv.machine.b", "policies may not import fuzzkv.machine.b"),
-        ("oracles/a.py", "def f():\n    from fuzzkv import hunt", "oracles may not import fuzzkv.hunt"),
-        ("replay/a.py", "from fuzzkv.hunt import x", "replay may not import fuzzkv.hunt"),
+        ("contract/a.py", "from fuzzkv.simulator import b", "contract may not import fuzzkv.simulator"),
+        ("contract/a.py", "from ..machine import b", "contract may not import fuzzkv.simulator"),
+        ("policies/a.py", "import fuzzkv.simulator.b", "policies may not import fuzzkv.simulator.b"),
+        (
+            "oracles/a.py",
+            "def f():\n    from fuzzkv import hunt",
+            "oracles may not import fuzzkv.search.hunt",
+        ),
+        ("replay/a.py", "from fuzzkv.search.hunt import x", "replay may not import fuzzkv.search.hunt"),
         ("hunt.py", "from fuzzkv.report.console import x", "hunt may not import fuzzkv.report"),
-        ("report/a.py", "from fuzzkv.hunt import x", "report may not import fuzzkv.hunt"),
-        ("corpus.py", "from fuzzkv.hunt import x", "corpus may not import fuzzkv.hunt"),
+        ("report/a.py", "from fuzzkv.search.hunt import x", "report may not import fuzzkv.search.hunt"),
+        ("corpus.py", "from fuzzkv.search.hunt import x", "corpus may not import fuzzkv.search.hunt"),
         ("machine/a.py", "import z3", "z3 may be imported only in solver, machine.terms"),
         ("oracles/a.py", "import torch.nn", "torch may be imported only in replay"),
         ("hunt.py", "from numba import njit", "numba may be imported only in machine"),
@@ -68,14 +72,14 @@ def test_a_planted_edge_is_found(tmp_path: Path, file: str, text: str, words: st
     ("file", "text"),
     [
         ("machine/terms.py", "import z3"),
-        ("machine/a.py", "from fuzzkv.contract import x\nimport numba"),
+        ("machine/a.py", "from fuzzkv.semantics import x\nimport numba"),
         (
             "contract/a.py",
             "from __future__ import annotations\nimport dataclasses\nfrom fuzzkv.errors import x",
         ),
         ("contract/a.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import numpy"),
-        ("cli.py", "from fuzzkv.report.console import x\nfrom fuzzkv.hunt import y"),
-        ("hunt.py", "from fuzzkv.corpus import x\nfrom fuzzkv.replay import y"),
+        ("cli.py", "from fuzzkv.report.console import x\nfrom fuzzkv.search.hunt import y"),
+        ("hunt.py", "from fuzzkv.cases.corpus import x\nfrom fuzzkv.targets.vllm.replay import y"),
     ],
 )
 def test_what_is_allowed_passes(tmp_path: Path, file: str, text: str) -> None:
@@ -91,11 +95,11 @@ def test_what_is_allowed_passes(tmp_path: Path, file: str, text: str) -> None:
 
 def test_a_cycle_is_found(tmp_path: Path) -> None:
     files = {
-        "machine/a.py": "from fuzzkv.machine import b",
-        "machine/b.py": "def f():\n    import fuzzkv.machine.a",
+        "machine/a.py": "from fuzzkv.simulator import b",
+        "machine/b.py": "def f():\n    import fuzzkv.simulator.a",
     }
     assert plant(tmp_path, {"machine/__init__.py": "", **files}) == [
-        "import cycle: fuzzkv.machine.a -> fuzzkv.machine.b -> fuzzkv.machine.a"
+        "import cycle: fuzzkv.simulator.a -> fuzzkv.simulator.b -> fuzzkv.simulator.a"
     ]
 
 

@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from fuzzkv.contract.identity import OWN_TEXT, T_TEXT
-from fuzzkv.contract.layout import COLUMNS, NP, NR, PAGES, SIZES
-from fuzzkv.contract.policy import Policy
-from fuzzkv.contract.schedule import ACT, ARRIVE, GROW, QUEUE, STEP, TICK, Config, Event
-from fuzzkv.machine.plans import enabled
-from fuzzkv.machine.readers import python_apply
-from fuzzkv.machine.start import first_state
-from fuzzkv.machine.window import Window
+from fuzzkv.semantics.identity import OWN_TEXT, T_TEXT
+from fuzzkv.semantics.layout import COLUMNS, NP, NR, PAGES, SIZES
+from fuzzkv.semantics.policy import Policy
+from fuzzkv.semantics.schedule import ACT, ARRIVE, GROW, QUEUE, STEP, TICK, Config, Event
+from fuzzkv.simulator.interpreters import python_apply
+from fuzzkv.simulator.start import first_state
+from fuzzkv.simulator.symbolic.scope import Window
 from fuzzkv.solver import unrolling
 from fuzzkv.solver.unrolling import Unrolling
+from fuzzkv.strategies.covering_arrays import enabled
 from tests.solver.simulate import Simulation
 
 _WEIGHTS = {TICK: 3, ARRIVE: 1, STEP: 7, ACT: 12, QUEUE: 3, GROW: 3}

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fuzzkv.machine.circuit import TRUE, Circuit, Truth, Word
+from fuzzkv.simulator.symbolic.circuit import TRUE, Circuit, Truth, Word
 
 _INPUT, _AND, _XOR, _CHOICE = range(4)
 

@@ -6,21 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from fuzzkv.casebook import Recipe, read_case
-from fuzzkv.certify import judge_of, target_of, used, whole
-from fuzzkv.contract.layout import PAGES
-from fuzzkv.contract.policy import Policy
-from fuzzkv.contract.schedule import Config
-from fuzzkv.corpus import Case, load_case, load_corpus
-from fuzzkv.machine.circuit import FALSE
-from fuzzkv.machine.history import run_history
-from fuzzkv.machine.outcome import ending
-from fuzzkv.machine.plans import enabled
-from fuzzkv.machine.window import Window
-from fuzzkv.oracles.verdict import subsets
+from fuzzkv.cases.casebook import Recipe, read_case
+from fuzzkv.cases.corpus import Case, load_case, load_corpus
+from fuzzkv.oracles.conflict import subsets
 from fuzzkv.policies.registry import resolve
+from fuzzkv.semantics.layout import PAGES
+from fuzzkv.semantics.policy import Policy
+from fuzzkv.semantics.schedule import Config
+from fuzzkv.simulator.history import run_history
+from fuzzkv.simulator.outcome import ending
+from fuzzkv.simulator.symbolic.circuit import FALSE
+from fuzzkv.simulator.symbolic.scope import Window
 from fuzzkv.solver.asking import Asked, Space
+from fuzzkv.solver.certify import judge_of, target_of, used, whole
 from fuzzkv.solver.unrolling import Unrolling
+from fuzzkv.strategies.covering_arrays import enabled
 from tests.field import design_s5, sglang_27631, vllm_44250, vllm_45357, vllm_53505
 from tests.field.reports import REPORTS
 from tests.mutants import MUTANTS

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from fuzzkv.contract.policy import Policy
-from fuzzkv.machine.window import Window
+from fuzzkv.semantics.policy import Policy
+from fuzzkv.simulator.symbolic.scope import Window
 from fuzzkv.solver import ascent
-from fuzzkv.verify import SetVerdict, Verification
+from fuzzkv.solver.verify import SetVerdict, Verification
 from tests.broken import CAREFUL_FREE, CONFIG, HASTY_FREE
 
 SMALL = Window(requests=1, pages=2, device=CONFIG.device_frames, host=max(1, CONFIG.host_frames))

@@ -17,20 +17,21 @@ from typing import Any
 import pytest
 import z3
 
-from fuzzkv.contract import clauses, primitives
-from fuzzkv.contract.deeds import DOES
-from fuzzkv.contract.facts import hosted, present, quoted, request_of
-from fuzzkv.contract.layout import COLUMNS, PRIMITIVES
-from fuzzkv.contract.policy import Policy, Rule
-from fuzzkv.contract.primitives import begin_store, drop_device, drop_host, lose
-from fuzzkv.contract.schedule import ACT, ARRIVE, BOUNDS, FADE, FAIL, FINISH, STEP, TICK, Config, Event
-from fuzzkv.contract.schedule import LATE as LATER
-from fuzzkv.contract.standing import FACTS, KEPT, PREMISES, Fact
-from fuzzkv.contract.vocabulary import *
-from fuzzkv.machine.engine import BulkEngine
-from fuzzkv.machine.readers import plain_apply, python_apply
-from fuzzkv.machine.start import first_state
-from fuzzkv.machine.window import Window
+from fuzzkv.semantics.contract import clauses
+from fuzzkv.semantics.contract.inductive_facts import FACTS, KEPT, PREMISES, Fact
+from fuzzkv.semantics.facts import hosted, present, quoted, request_of
+from fuzzkv.semantics.layout import COLUMNS, PRIMITIVES
+from fuzzkv.semantics.ops import primitives
+from fuzzkv.semantics.ops.primitives import begin_store, drop_device, drop_host, lose
+from fuzzkv.semantics.ops.registry import DOES
+from fuzzkv.semantics.policy import Policy, Rule
+from fuzzkv.semantics.schedule import ACT, ARRIVE, BOUNDS, FADE, FAIL, FINISH, STEP, TICK, Config, Event
+from fuzzkv.semantics.schedule import LATE as LATER
+from fuzzkv.semantics.vocabulary import *
+from fuzzkv.simulator.bulk.engine import BulkEngine
+from fuzzkv.simulator.interpreters import plain_apply, python_apply
+from fuzzkv.simulator.start import first_state
+from fuzzkv.simulator.symbolic.scope import Window
 from fuzzkv.solver.induction import prove, usual_window
 from fuzzkv.solver.obligations import Composition
 from fuzzkv.solver.proofs import Proofs

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from fuzzkv.api import INT8, Cache, Custom, Page, does
-from fuzzkv.casebook import Recipe
-from fuzzkv.contract.policy import Policy
-from fuzzkv.contract.schedule import ACT, ARRIVE, FADE, STEP, TICK, Config, Schedule
+from fuzzkv.cases.casebook import Recipe
 from fuzzkv.explain.guarding import blame, proposed
 from fuzzkv.explain.phrases import in_words
 from fuzzkv.explain.refusing import refused
+from fuzzkv.semantics.policy import Policy
+from fuzzkv.semantics.schedule import ACT, ARRIVE, FADE, STEP, TICK, Config, Schedule
 
 
 class Squeezes(Custom):

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from fuzzkv.contract.policy import Policy
-from fuzzkv.contract.schedule import TICK, Event
-from fuzzkv.machine.window import Window
+from fuzzkv.semantics.policy import Policy
+from fuzzkv.semantics.schedule import TICK, Event
+from fuzzkv.simulator.symbolic.scope import Window
 from fuzzkv.solver.ascent import Judged
 from fuzzkv.solver.asking import Asked
 from fuzzkv.solver.refuting import TURNS, Claim, Refuting
 from fuzzkv.solver.sat import Question
 from fuzzkv.solver.unrolling import Target, Unrolling
-from fuzzkv.verify import Verification
+from fuzzkv.solver.verify import Verification
 from tests.field import vllm_48412
 from tests.solver.test_search import ASK, LAYOUT, MUTANT, OPEN, SMALL, acts, space_of
 from tests.solver.tiny import PROMISES, SHRINKS

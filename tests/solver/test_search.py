@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 
-from fuzzkv.casebook import Recipe
-from fuzzkv.certify import judge_of
-from fuzzkv.contract.apply import apply_tick
-from fuzzkv.contract.layout import COLUMNS
-from fuzzkv.contract.policy import Policy
-from fuzzkv.contract.schedule import (
+from fuzzkv.cases.casebook import Recipe
+from fuzzkv.errors import EnvironmentFailure
+from fuzzkv.modelcheck.exhaust import exhaust
+from fuzzkv.modelcheck.scope import Scope
+from fuzzkv.policies.registry import resolve
+from fuzzkv.semantics.apply import apply_tick
+from fuzzkv.semantics.layout import COLUMNS
+from fuzzkv.semantics.policy import Policy
+from fuzzkv.semantics.schedule import (
     ACT,
     ARRIVE,
     FADE,
@@ -23,21 +26,18 @@ from fuzzkv.contract.schedule import (
     Schedule,
     schedule_from_json,
 )
-from fuzzkv.errors import EnvironmentFailure
-from fuzzkv.exhaust import exhaust
-from fuzzkv.machine.circuit import Circuit
-from fuzzkv.machine.columns import columns_of
-from fuzzkv.machine.plans import enabled
-from fuzzkv.machine.scope import Scope
-from fuzzkv.machine.window import Window
-from fuzzkv.policies.registry import resolve
+from fuzzkv.simulator.columns import columns_of
+from fuzzkv.simulator.symbolic.circuit import Circuit
+from fuzzkv.simulator.symbolic.scope import Window
 from fuzzkv.solver import asking, sat, unrolling
 from fuzzkv.solver.ascent import Ascent, Judged
 from fuzzkv.solver.asking import Asked, Space
+from fuzzkv.solver.certify import judge_of
 from fuzzkv.solver.sat import Question
 from fuzzkv.solver.shortest import Shortest, absent, shortest
 from fuzzkv.solver.unrolling import Target, Unrolling
-from fuzzkv.verify import Verification
+from fuzzkv.solver.verify import Verification
+from fuzzkv.strategies.covering_arrays import enabled
 from tests.field import design_s5, vllm_45357, vllm_48412, vllm_53505
 from tests.mutants import MUTANTS
 from tests.solver.tiny import LATE_ONE, OF_FADED, PROMISES, SAFE, SHRINKS, STORES, WARNED

@@ -1,0 +1,1 @@
+"""The case: read, write, corpus, filing, shrinking."""

@@ -1,0 +1,228 @@
+"""From witnesses to filed cases: each kind of failure is shrunk, checked by the Python reader and written, once.
+
+A kind is filed quickly as soon as it is seen (:meth:`Filing.keep`), so that a kill loses nothing, and
+thoroughly in the end (:meth:`Filing.settle`), which replaces the quick file.  A hunt and a gate file in this way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from fuzzkv.cases.casebook import Recipe, make_case, narrowed
+from fuzzkv.cases.corpus import save_case, write_index
+from fuzzkv.cases.shrink import Events, shrink
+from fuzzkv.errors import FuzzkvError
+from fuzzkv.events import CaseFiled, Event, Listener, Progress, ShrinkStep, WarningRaised, emit
+from fuzzkv.oracles.conflict import Kind, part_of_known, subsets
+from fuzzkv.semantics.schedule import Config
+from fuzzkv.simulator.bulk.engine import BulkEngine
+from fuzzkv.simulator.bulk.tally import Tally
+
+
+@dataclass(frozen=True)
+class Witness:
+    """A schedule that shows a kind of failure on a machine of this configuration.
+
+    ``drawn`` schedules had been looked at by then; ``worse`` says that bytes ended up worse than in every subset.
+    """
+
+    kind: Kind
+    events: Events
+    config: Config
+    drawn: int = 0
+    worse: bool = False
+
+    def better_than(self, other: Witness) -> bool:
+        """Whether this one is worth more: it does real damage, then it is shorter."""
+        return (self.worse, -len(self.events)) > (other.worse, -len(other.events))
+
+
+@dataclass(frozen=True)
+class Filed:
+    """A kind with its case, the recipe that shows it, and where it is on the disk (``None``: it couldn't be
+    written).
+    """
+
+    kind: Kind
+    case: Mapping[str, Any]
+    recipe: Recipe
+    path: Path | None
+
+
+def witnesses(tally: Tally, config: Config) -> Iterator[Witness]:
+    """The kinds that a search has met so far, each with its best schedule."""
+    for found in tally.classes:
+        kind = Kind(found.mask, found.invariant, found.actor, found.primitive)
+        yield Witness(kind, found.events, config, tally.drawn, found.worse)
+
+
+@dataclass
+class Filing:
+    """Files the kinds of failures of one policy set into ``folder``; ``engine`` is of the whole set.
+
+    ``filed`` holds by kind what is written, the latest last, and what couldn't be; ``broken`` the kinds whose
+    schedule the Python reader didn't confirm (FKV073).  With ``damage`` a shrunk case keeps bytes that end up
+    worse than in every subset, which is what an engine can confirm; without, the shortest schedule wins.  Errors
+    of writing that are ``forgiven`` are told, and their case is in ``filed`` all the same; any other is raised.
+    """
+
+    engine: BulkEngine
+    folder: Path
+    seed: int
+    listeners: Sequence[Listener] = ()
+    forgiven: type[FuzzkvError] = FuzzkvError
+    damage: bool = True
+    filed: dict[Kind, Filed] = field(default_factory=dict)
+    broken: list[Kind] = field(default_factory=list)
+    _early: dict[Kind, tuple[Filed, bool]] = field(default_factory=dict)
+    _keeping: Filed | None = None
+
+    def __post_init__(self) -> None:
+        self._engines = {self.engine.config: self.engine}
+
+    def agrees(self, witness: Witness) -> bool:
+        """Whether the Python reader comes to the same states event by event, as it did for this kind so far; a hit
+        of a search counts only then.
+        """
+        kind = witness.kind
+        if kind not in self.broken and not self.engine_for(witness.config).agrees(witness.events, kind.mask):
+            self._disagree(kind)
+        return kind not in self.broken
+
+    def keep(self, witness: Witness) -> None:
+        """File a new kind at once, shrunk by our own passes only."""
+        events = self._shrunk(witness, thorough=False)
+        done = self._made(witness, events) if events is not None else None
+        if done is None:
+            return
+        self._keeping = done
+        # If the writing fails now, that is told when the kind is filed for good.
+        with suppress(self.forgiven):
+            saved = save_case(dict(done.case), self.folder)
+            self._early[witness.kind] = (replace(done, case=saved.case, path=saved.path), saved.new)
+        self._keeping = None
+
+    def settle(self, found: Iterable[Witness], besides: Iterable[Kind] = ()) -> None:
+        """Shrink every kind thoroughly and file it, from the first of its witnesses that can be, in the order given.
+
+        Consequences of other violations, and kinds that a smaller set has too (one of these, or one of the known
+        kinds ``besides``), are none of their own.
+        """
+        wanted: dict[Kind, list[Witness]] = {}
+        for witness in found:
+            wanted.setdefault(witness.kind, []).append(witness)
+        known = {*wanted, *besides}
+        chosen = [tries for kind, tries in wanted.items() if not part_of_known(kind, known)]
+        for number, tries in enumerate(chosen, 1):
+            self._settle_one(tries, number, len(chosen))
+        self._tidy()
+
+    def interrupted(self) -> None:
+        """What was filed at once is what was found, where nothing better is filed yet."""
+        if self._keeping is not None:
+            # The interrupt may have come between writing the file and taking note of it.
+            path = self.folder / f"{self._keeping.case['id']}.json"
+            if path.exists():
+                self._early[self._keeping.kind] = (replace(self._keeping, path=path), False)
+        for kind, (early, new) in self._early.items():
+            if kind not in self.filed:
+                self.filed[kind] = early
+                self._tell(CaseFiled(early.case["id"], str(early.path), new, early.case))
+        self._tidy()
+
+    def file(self, done: Filed) -> None:
+        """Write a case, or write it anew with what was added to it."""
+        try:
+            saved = save_case(dict(done.case), self.folder)
+        except self.forgiven as error:
+            self._note(replace(done, path=None))
+            text = f"{done.case['id']} is not filed: {error.reason}"
+            self._tell(WarningRaised(error.code, text, error.cure))
+            return
+        self._note(replace(done, case=saved.case, path=saved.path))
+        new = saved.new or any(new and early.path == saved.path for early, new in self._early.values())
+        self._tell(CaseFiled(saved.case["id"], str(saved.path), new, saved.case))
+
+    def index(self) -> None:
+        """Write the folder's index, if anything was filed."""
+        if self.filed:
+            with suppress(self.forgiven):  # an index is made anew by 'fuzzkv corpus index'
+                write_index(self.folder)
+
+    def names(self, kind: Kind) -> tuple[str, ...]:
+        """The policies of a kind's set."""
+        return tuple(name for k, name in enumerate(self.engine.names) if kind.mask >> k & 1)
+
+    def of(self, kind: Kind) -> Filed | None:
+        """What was filed for this kind, or for a smaller set that fails in the same way."""
+        for mask in (kind.mask, *subsets(kind.mask)):
+            found = self.filed.get(Kind(mask, kind.invariant, kind.actor, kind.primitive))
+            if found is not None:
+                return found
+        return None
+
+    def engine_for(self, config: Config) -> BulkEngine:
+        """The same policies on a machine of this configuration."""
+        if config not in self._engines:
+            self._engines[config] = BulkEngine(self.engine.policies, config)
+        return self._engines[config]
+
+    def _settle_one(self, tries: Sequence[Witness], number: int, of: int) -> None:
+        for witness in tries:
+            events = self._shrunk(witness, thorough=True)
+            if witness is tries[0]:
+                self._tell(Progress("shrink", number, of, classes=len(self.filed)))
+            if events is None:
+                continue
+            names, before = self.names(witness.kind), len(witness.events)
+            self._tell(ShrinkStep(names, witness.kind.invariant, before, len(events), number))
+            done = self._made(witness, events)
+            if done is not None:
+                self.file(done)
+                return
+            self._disagree(witness.kind)
+
+    def _shrunk(self, witness: Witness, *, thorough: bool) -> Events | None:
+        engine = self.engine_for(witness.config)
+        shrunk = shrink(engine, witness.kind, witness.events, thorough=thorough, damage=self.damage)
+        if shrunk is None and thorough:
+            self._disagree(witness.kind)
+        return None if shrunk is None or shrunk[1].consequence else shrunk[0]
+
+    def _made(self, witness: Witness, events: Events) -> Filed | None:
+        """The case of a shrunk schedule, or ``None`` if the Python reader doesn't see the failure in it."""
+        kind = witness.kind
+        chosen, small = narrowed(self.engine.policies, kind.mask, events)
+        recipe = Recipe(small, chosen, witness.config)
+        case = make_case(recipe, kind.invariant, seed=self.seed, schedules=witness.drawn)
+        return None if case is None else Filed(kind, case, recipe, None)
+
+    def _note(self, done: Filed) -> None:
+        self.filed.pop(done.kind, None)
+        self.filed[done.kind] = done
+
+    def _disagree(self, kind: Kind) -> None:
+        self.broken.append(kind)
+        text = f"{kind.invariant} of {'+'.join(self.names(kind))}: the readers disagree on its schedule"
+        self._tell(WarningRaised("FKV073", text, "Please report this: it is a fault of fuzzkv."))
+
+    def _tidy(self) -> None:
+        """Quick files that a better one replaced go, if they weren't there before."""
+        final = {done.case["id"] for done in self.filed.values()}
+        for early, new in self._early.values():
+            if new and early.path is not None and early.case["id"] not in final:
+                early.path.unlink(missing_ok=True)
+        self._early.clear()
+
+    def _tell(self, event: Event) -> None:
+        emit(self.listeners, event)
+
+
+def order(kind: Kind) -> tuple[int, int, int, str, str]:
+    """Kinds in the order in which they are told: smaller sets first, then by set and invariant."""
+    number = int(kind.invariant[1:])
+    return kind.mask.bit_count(), kind.mask, number, kind.actor or "", kind.primitive

@@ -1,0 +1,1 @@
+"""The study of shared metadata: what policies have to tell each other."""

@@ -1,0 +1,1 @@
+"""The explicit-state search: every schedule of a small scope."""

@@ -1,5 +1,0 @@
-"""Real workers that run a case for real, and the judging of what they counted.
-
-Import :mod:`fuzzkv.replay.script` for the job and :func:`fuzzkv.replay.confirm.confirm` to run it.
-Importing this package, or those two modules, imports neither torch nor vLLM.
-"""

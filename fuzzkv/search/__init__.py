@@ -1,0 +1,1 @@
+"""A hunt: admission, search loop, confirmation, outcome."""

@@ -1,0 +1,1 @@
+"""A hunt on a live engine."""

@@ -1,0 +1,154 @@
+"""From a failing run to a filed case: the verdict, the quick file, the shrunk one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from fuzzkv.cases.corpus import save_case, write_index
+from fuzzkv.cases.live_cases import make_live_case
+from fuzzkv.cases.live_shrink import TRIES, LiveShrinker
+from fuzzkv.errors import FuzzkvError
+from fuzzkv.events import (
+    CaseFiled,
+    CaseWithdrawn,
+    ConflictFound,
+    Event,
+    Listener,
+    PhaseStarted,
+    ShrinkStep,
+    emit,
+)
+from fuzzkv.targets.vllm.arms import Arm, Arms, LiveKind, Verdict
+from fuzzkv.targets.vllm.engine.config import EngineConfig
+from fuzzkv.targets.vllm.history import trace
+from fuzzkv.targets.vllm.portfolio import Portfolio, form_of
+from fuzzkv.targets.vllm.schedule import BOUNDS, STEP, LiveSchedule
+
+NEAR: Final = 40
+"""Random small changes of a schedule under which each subset has to pass, beside those of its time."""
+
+
+@dataclass
+class LiveFiling:
+    """Files conflicts into ``folder``, one case a kind, at once; shrinks them after that.
+
+    ``filed`` has the cases by kind; ``shrinks`` what each shrink did.
+    """
+
+    arms: Arms
+    base: EngineConfig
+    engine: str
+    folder: Path
+    seed: int
+    listeners: Sequence[Listener] = ()
+    tries: int = TRIES
+    filed: dict[LiveKind, dict[str, Any]] = field(default_factory=dict)
+    shrinks: dict[str, dict[str, list[int]]] = field(default_factory=dict)
+    lost: list[str] = field(default_factory=list)
+    _new: set[str] = field(default_factory=set)
+
+    def known(self, arm: Arm) -> bool:
+        """Whether a case tells of this failure: its kind, or the same of a smaller set."""
+        names = set(arm.names)
+        told = {(v.invariant, v.what) for v in arm.violations}
+        return any(set(kind.policies) <= names and (kind.invariant, kind.what) in told for kind in self.filed)
+
+    def take(self, verdict: Verdict, schedule: LiveSchedule, drawn: int) -> tuple[Arm, LiveSchedule] | None:
+        """File a conflict as it is, shrink it, and file that in its place.
+
+        Where fewer policies show the same under a schedule that is nearly the same, this is no conflict: returns their arm
+        and the schedule, and nothing stays filed.
+        """
+        whole = verdict.whole
+        kind = whole.kinds()[0]
+        length = len(schedule.events)
+        self._tell(ConflictFound(kind.policies, kind.invariant, kind.what, length, drawn))
+        quick = self._save(verdict.arms, kind, schedule, drawn, minimal=False)
+        self._tell(PhaseStarted("shrink", 0, f"{' + '.join(kind.policies)} to the shortest schedule"))
+        shrinker = LiveShrinker(self.arms, kind, whole.policies, self.tries)
+        done = shrinker.shrink(schedule)
+        self.shrinks[" + ".join(kind.policies)] = shrinker.counts
+        if done is None:
+            self.lost.append(
+                f"{' + '.join(kind.policies)}: {kind.what}: every shorter schedule fails with fewer"
+            )
+            return None
+        small, arms = done
+        self._tell(ShrinkStep(kind.policies, kind.invariant, length, len(small.events)))
+        fewer = self._fewer(small, arms)
+        if fewer is not None:
+            self.filed.pop(kind, None)
+            self._withdraw(quick["id"])
+            return fewer
+        case = self._save(arms, kind, small, drawn, minimal=shrinker.tried < self.tries)
+        if case["id"] != quick["id"]:
+            self._withdraw(quick["id"])
+        return None
+
+    def _fewer(self, schedule: LiveSchedule, arms: tuple[Arm, ...]) -> tuple[Arm, LiveSchedule] | None:
+        """A subset that breaks in the same way under a small change of the schedule: the others only shift its time."""
+        whole = arms[-1]
+        wanted = {trace(v) for v in whole.violations[:1]}
+        for arm in arms[:-1]:
+            near = Portfolio(form_of(whole.policies), f"{self.seed} near {' '.join(arm.names)}")
+            near.keep(schedule)
+            for changed in (*in_other_time(schedule), *(near.changed() for _ in range(NEAR))):
+                other = self.arms.run(arm.policies, changed)
+                if any(trace(v) in wanted for v in other.violations[:1]):
+                    return other, changed
+        return None
+
+    def index(self) -> None:
+        """Write the folder's index, if anything was filed."""
+        if self.filed:
+            with suppress(FuzzkvError):  # 'fuzzkv corpus index' makes it anew
+                write_index(self.folder)
+
+    def _save(
+        self, arms: tuple[Arm, ...], kind: LiveKind, schedule: LiveSchedule, drawn: int, *, minimal: bool
+    ) -> dict[str, Any]:
+        case = make_live_case(
+            arms,
+            kind,
+            schedule,
+            self.base,
+            engine=self.engine,
+            seed=self.seed,
+            schedules=drawn,
+            minimal=minimal,
+        )
+        saved = save_case(case, self.folder)
+        if saved.new:
+            self._new.add(saved.case["id"])
+        self.filed[kind] = saved.case
+        for larger in [k for k in self.filed if _within(kind, k)]:
+            # It fails in the same way as this part of it, so it is no kind of its own.
+            self._withdraw(self.filed.pop(larger)["id"])
+        self._tell(CaseFiled(saved.case["id"], str(saved.path), saved.new, saved.case))
+        return saved.case
+
+    def _withdraw(self, ident: str) -> None:
+        if ident in self._new:  # what was there before stays
+            (self.folder / f"{ident}.json").unlink(missing_ok=True)
+        self._tell(CaseWithdrawn(ident))
+
+    def _tell(self, event: Event) -> None:
+        emit(self.listeners, event)
+
+
+def in_other_time(schedule: LiveSchedule) -> Iterator[LiveSchedule]:
+    """The schedule with one stretch of steps longer or shorter."""
+    events, (least, most) = schedule.events, BOUNDS[STEP][0]
+    for i, (op, a, b, c) in enumerate(events):
+        for steps in range(least, most + 1) if op == STEP else ():
+            if steps != a:
+                yield schedule.with_events((*events[:i], (op, steps, b, c), *events[i + 1 :]))
+
+
+def _within(kind: LiveKind, other: LiveKind) -> bool:
+    same = (kind.invariant, kind.what) == (other.invariant, other.what)
+    return same and set(kind.policies) < set(other.policies)

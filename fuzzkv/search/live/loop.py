@@ -1,0 +1,217 @@
+"""The search of a hunt over lives: set by set, schedules are drawn, run and judged; what is new is filed at once."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from fuzzkv.errors import EnvironmentFailure
+from fuzzkv.events import AcceptanceDone, Event, Listener, PhaseStarted, Progress, WarningRaised, emit
+from fuzzkv.search.live.admission import OFTEN, Entrant, note_acts
+from fuzzkv.search.live.filing import LiveFiling
+from fuzzkv.search.live.rows import SetRow
+from fuzzkv.targets.vllm.arms import Arm, LiveKind, Verdict
+from fuzzkv.targets.vllm.novelty import Novelty
+from fuzzkv.targets.vllm.plans import Set, plan
+from fuzzkv.targets.vllm.policies import LivePolicy
+from fuzzkv.targets.vllm.portfolio import Portfolio, form_of
+from fuzzkv.targets.vllm.schedule import LiveSchedule
+
+LIFE: Final = 12.0
+"""Seconds that a set is worth at least, a start included: with less time, sets are larger and fewer."""
+SHRINKING: Final = 0.2
+"""The share of the time that is kept free for shrinking, so that every set has its turn; what is left goes to the last."""
+DISMISSED: Final = 2
+"""How often a kind of failure is looked into that comes to neither a conflict nor a policy that fails alone."""
+
+
+@dataclass
+class LiveSearch:
+    """The search of ``wanted``, the policies that passed alone (``entrants`` are all that were tried).
+
+    ``max_examples`` schedules a set, while ``left`` (seconds; infinite without a bound) is above zero.  ``rows`` tell of each
+    set, ``single`` why policies fail alone, ``refused`` which parts of sets the engine doesn't take.
+    """
+
+    filing: LiveFiling
+    wanted: Sequence[LivePolicy]
+    entrants: Sequence[Entrant]
+    strength: int
+    max_examples: int | None
+    left: Callable[[], float]
+    listeners: Sequence[Listener] = ()
+    single: dict[str, str] = field(default_factory=dict)
+    rows: list[SetRow] = field(default_factory=list)
+    refused: list[Set] = field(default_factory=list)
+    novelty: Novelty = field(default_factory=Novelty)
+    dismissed: Counter[LiveKind] = field(default_factory=Counter)
+    events: int = 0
+
+    def __post_init__(self) -> None:
+        self.arms, self.lives = self.filing.arms, self.filing.arms.lives
+        self.began = time.monotonic()
+
+    @property
+    def schedules(self) -> int:
+        """Schedules drawn for sets so far."""
+        return sum(row.schedules for row in self.rows)
+
+    def run(self) -> None:
+        """Look at every set, until the time is over; then at one more, of as much as can be of what is left."""
+        sets = self._planned()
+        word = "pairs" if self.strength == 2 else "pairs and triples"
+        text = f"{word} of {len(self.wanted)} policies, in {len(sets)} sets"
+        self._tell(PhaseStarted("search", len(sets), text))
+        kept = SHRINKING * self.left() if self.left() < float("inf") else 0.0
+        while sets:
+            over = self.left() <= 0
+            if over:
+                sets = self._planned()[:1]
+            if not sets:
+                break
+            policies, *sets = sets
+            if sets:
+                self.lives.ahead(sets[0])
+            row, known = SetRow(policies), (len(self.refused), len(self.single))
+            self.rows.append(row)
+            mine = max(0.0, self.left() - kept) / (len(sets) + 1) if sets else self.left()
+            until = time.monotonic() + mine
+            try:
+                self._look_at(row, until)
+            except EnvironmentFailure as error:
+                self._note_refusal(row, error)
+            self._tell(self._progress(len(self.rows) + len(sets)))
+            if (len(self.refused), len(self.single)) != known:
+                sets = self._planned()
+            if over:
+                break
+
+    def _planned(self) -> list[Set]:
+        """The sets that are left to look at."""
+        most = max(1, int(self.left() / LIFE)) if self.left() < float("inf") else 10_000
+        return plan(
+            [policy for policy in self.wanted if policy.name not in self.single],
+            strength=self.strength,
+            most=most,
+            done=[row.policies for row in self.rows if row.schedules],
+            refused=self.refused,
+        )
+
+    def _note_refusal(self, row: SetRow, error: EnvironmentFailure) -> None:
+        """Say that the engine refuses a set, and find the part of it that it refuses; the rest is planned anew."""
+        reason = " ".join(error.reason.split())[:300]
+        row.note = f"not supported by this build: {reason}"
+        if row.schedules:
+            # It took the set; something else failed, such as the control.
+            self._tell(WarningRaised(error.code, f"{' + '.join(p.name for p in row.policies)}: {reason}"))
+            return
+        part = list(row.policies)
+        for policy in row.policies:
+            fewer = [p for p in part if p is not policy]
+            if len(fewer) > 1 and not self._takes(fewer):
+                part = fewer
+        self.refused.append(tuple(part))
+        names = " + ".join(policy.name for policy in part)
+        self._tell(WarningRaised(error.code, f"this build refuses {names}: {reason}"))
+
+    def _takes(self, policies: Sequence[LivePolicy]) -> bool:
+        try:
+            self.lives.open(policies)
+        except EnvironmentFailure:
+            return False
+        return True
+
+    def _look_at(self, row: SetRow, until: float) -> None:
+        self.lives.open(row.policies)
+        portfolio = Portfolio(
+            form_of(row.policies), f"{self.filing.seed} {' '.join(p.name for p in row.policies)}"
+        )
+        reached = Novelty()
+        while self.max_examples is None or row.schedules < self.max_examples:
+            if row.schedules and time.monotonic() > until:
+                break
+            schedule = portfolio.draw()
+            arm = self.arms.run(row.policies, schedule)
+            row.schedules += 1
+            row.steps += arm.history.steps
+            row.touched += not arm.idle
+            self.events += len(arm.history.log)
+            note_acts(row.exercised, arm)
+            row.states += self.novelty.new(arm.history)
+            # What this set has reached decides what it draws: other sets may have had less time in another run.
+            if reached.new(arm.history):
+                portfolio.keep(schedule)
+            self._judge(row, arm, schedule)
+            if self.single.keys() & {p.name for p in row.policies}:
+                row.note = "a policy of it fails alone"
+                break
+
+    def _judge(self, row: SetRow, arm: Arm, schedule: LiveSchedule) -> None:
+        if not arm.failed:
+            row.words["numeric-tie" if arm.ties else "clean"] += 1
+            return
+        row.failing += 1
+        mine = [
+            entrant for entrant in self.entrants if entrant.policies and entrant.policies[0] in arm.policies
+        ]
+        known = next((entrant for entrant in mine if entrant.knows(arm)), None)
+        if known is not None:
+            row.words["known alone"] += 1
+            if row.words["known alone"] >= OFTEN and 2 * row.words["known alone"] > row.schedules:
+                self._leave_out(known)
+        elif self.filing.known(arm):
+            row.words["known"] += 1
+        elif any(self.dismissed[kind] >= DISMISSED for kind in arm.kinds()):
+            row.words["as before"] += 1
+        else:
+            verdict = self.arms.look(arm, schedule)
+            row.words[verdict.word] += 1
+            if verdict.word not in ("conflict", "single-policy"):
+                self.dismissed.update(arm.kinds())
+            self._take(verdict, schedule)
+
+    def _take(self, verdict: Verdict, schedule: LiveSchedule) -> None:
+        if verdict.word == "conflict":
+            fewer = self.filing.take(verdict, schedule, self.schedules)
+            if fewer is None:
+                return
+            arm, near = fewer
+            verdict, schedule = self.arms.look(arm, near), near
+            self.rows[-1].words[f"then {verdict.word}"] += 1
+            if verdict.word == "conflict":
+                # A smaller set: shrunk and looked at in its turn.
+                self._take(verdict, schedule)
+        if verdict.word == "single-policy":
+            entrant = next(e for e in self.entrants if e.policies == verdict.whole.policies)
+            first = entrant.verdict is None
+            entrant.take(verdict, schedule)
+            if first:
+                entrant.standing = "sometimes"
+                text = f"{entrant.name} fails alone under a schedule of the search: {entrant.reason}"
+                self._tell(WarningRaised("FKV102", text, "What it shows alone isn't looked into again."))
+
+    def _leave_out(self, entrant: Entrant) -> None:
+        entrant.standing = "fails"
+        self.single[entrant.name] = entrant.reason
+        self._tell(
+            AcceptanceDone(entrant.name, False, entrant.schedules, f"in most of a set's: {entrant.reason}")
+        )
+
+    def _progress(self, sets: int) -> Progress:
+        seconds = max(1e-9, time.monotonic() - self.began)
+        failing = sum(row.failing for row in self.rows)
+        return Progress(
+            "search",
+            len(self.rows),
+            sets,
+            self.events / seconds,
+            self.schedules / seconds,
+            failing,
+            len(self.filing.filed),
+        )
+
+    def _tell(self, event: Event) -> None:
+        emit(self.listeners, event)

@@ -1,0 +1,1 @@
+"""The contract: invariants and their checks, clauses, evidence, inductive facts."""

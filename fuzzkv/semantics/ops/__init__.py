@@ -1,0 +1,1 @@
+"""The operations on the KV cache, one module an operation family."""

@@ -1,0 +1,1 @@
+"""The compiled search kernel and what drives it."""

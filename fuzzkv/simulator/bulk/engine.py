@@ -1,0 +1,310 @@
+"""The bulk engine: a policy set over the one compiled core, searched in chunks."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from fuzzkv.errors import UsageError
+from fuzzkv.semantics.contract.invariants import INVARIANTS
+from fuzzkv.semantics.layout import CLAUSES, COLUMNS, GOALS, NCLAUSE, NGOAL, NINV, PRIMITIVES
+from fuzzkv.semantics.policy import Policy
+from fuzzkv.semantics.schedule import Config, Event, Schedule, afterwards
+from fuzzkv.simulator.bulk import search as bulk
+from fuzzkv.simulator.bulk.callbacks import Rules
+from fuzzkv.simulator.bulk.core import core, span_of
+from fuzzkv.simulator.bulk.tally import FoundClass, Tally
+from fuzzkv.simulator.interpreters import begin, python_apply
+from fuzzkv.simulator.outcome import ArmOutcome, ending
+from fuzzkv.simulator.start import first_state
+from fuzzkv.strategies import novelty
+from fuzzkv.strategies.covering_arrays import covering, levels_of, masks_of, odds_of
+from fuzzkv.strategies.drawing import MAX_EVENTS, WHEEL
+
+_EVENT = COLUMNS["EVENT"]
+
+
+class BulkEngine:
+    """Draws and judges schedules for one policy set, in compiled code that calls free policies back.
+
+    ``search`` goes on where it stopped, and what it has found so far is in ``classes``.  Deterministic for (seed,
+    ``strength``).  ``only`` fixes the mask of the set; else all sets of at least two policies are drawn.
+    """
+
+    def __init__(
+        self,
+        policies: Sequence[Policy],
+        config: Config,
+        *,
+        enforce: bool = False,
+        seed: int = 0,
+        only: int = 0,
+        strength: int = 2,
+    ) -> None:
+        if not 1 <= len(policies) <= 4:
+            raise UsageError(
+                code="FKV002",
+                value=f"{len(policies)} policies",
+                reason="a set has one to four",
+                cure="Split the hunt into smaller sets.",
+            )
+        self.policies, self.config, self.enforce = tuple(policies), config, enforce
+        self.strength = strength
+        self.names = tuple(policy.name for policy in policies)
+        self.free = any(policy.free for policy in policies)
+        self._core: Any = self._functions()
+        self._reset(seed, only)
+
+    def _functions(self) -> Any:
+        return core()
+
+    def _reset(self, seed: int, only: int) -> None:
+        policies, enforce = self.policies, self.enforce
+        self.seed, self.only = seed, only
+        slots = len(policies)
+        masks = masks_of(slots, only)
+        self.levels = levels_of(policies, masks)
+        self._masks, self._levels = np.array(masks), np.array(self.levels)
+        self._odds, self._plans = odds_of(policies), covering(self.levels, self.strength)
+        self._full = np.array(first_state(self.config, policies, enforce=enforce), dtype=np.int64)
+        self._template = self._full[: span_of(policies)]
+        self._states: Any = np.tile(self._full, (1 << slots, 1))
+        self._ends: Any = self._states.copy()
+        self._one: Any = self._states.copy()
+        self._rules = Rules(policies, (self._states, self._ends, self._one))
+        self._events = _numbers(MAX_EVENTS, 3)
+        self._scratch = _numbers(2, WHEEL)
+        self._keys, self._hits = _numbers(bulk.MAX_CLASSES, bulk.KEY), _numbers(bulk.MAX_CLASSES, bulk.HITS)
+        self._witness = _numbers(bulk.MAX_CLASSES, MAX_EVENTS, 3)
+        self._totals, self._refused, self._goals = _numbers(6), _numbers(NCLAUSE), _numbers(NGOAL)
+        self._pool, self._lengths = _numbers(novelty.POOL, MAX_EVENTS, 3), _numbers(novelty.POOL)
+        self._bits, self._memory = np.zeros(novelty.BITS, dtype=np.uint8), _numbers(novelty.MEMORY)
+        self._rows, self._causes = _numbers(4 * MAX_EVENTS, 3), _numbers(NINV)
+        self._implied = _numbers(NINV, NINV)
+        for invariant in INVARIANTS:
+            for cause in invariant.implied_by:
+                self._implied[int(invariant.id[1:]), int(cause[1:])] = 1
+        self._after = np.array(afterwards(slots), dtype=np.int64)
+        self._known = 0
+        self.drawn = 0
+
+    def again(
+        self, *, seed: int, only: int = 0, enforce: bool | None = None, strength: int | None = None
+    ) -> BulkEngine:
+        """The same set with nothing searched yet: another seed, one fixed mask, the contract on or off, plans
+        of another strength.
+        """
+        other = copy.copy(self)
+        other.strength = self.strength if strength is None else strength
+        other.enforce = self.enforce if enforce is None else enforce
+        other._reset(seed, only)
+        return other
+
+    def search(self, count: int) -> None:
+        """Draw and judge ``count`` more schedules.  Raises ``RuleFault`` (FKV037) if a free policy's rule does."""
+        with np.errstate(over="ignore"), self._rules.running() as rules:
+            self._known = self._core.search(
+                self.seed,
+                self.drawn,
+                count,
+                len(self.policies),
+                self._masks,
+                self._template,
+                self._odds,
+                self._plans,
+                self._levels,
+                self._scratch,
+                self._events,
+                self._states,
+                self._ends,
+                self._keys,
+                self._hits,
+                self._witness,
+                self._totals,
+                self._goals,
+                self._refused,
+                self._implied,
+                self._after,
+                self._pool,
+                self._lengths,
+                self._bits,
+                self._memory,
+                rules,
+            )
+        self.drawn += count
+
+    def plant(self, schedules: Sequence[Sequence[Event]]) -> None:
+        """Put schedules into the pool of those that are changed to make new ones; longer ones than are drawn are left out."""
+        for events in schedules:
+            if 0 < len(events) <= MAX_EVENTS:
+                rows = _numbers(MAX_EVENTS, 3)
+                rows[: len(events)] = events
+                novelty.remember(rows, len(events), self._pool, self._lengths, self._memory)
+
+    def final_state(self, events: Sequence[Event], mask: int) -> Any:
+        """The state in which a schedule ends for the policies in ``mask`` (an array of ``SIZE`` integers)."""
+        state = self._one[0]
+        steps = np.array(events, dtype=np.int64).reshape(-1, 3)
+        with self._rules.running() as rules:
+            self._core.begin(state, self._full, mask, rules)
+            self._core.run(state, steps, len(events), mask, rules)
+        return state
+
+    def outcome(self, events: Sequence[Event], mask: int) -> ArmOutcome:
+        """What a schedule comes to for the policies in ``mask``, and the damage after what always follows it."""
+        state = self.final_state(events, mask)
+        last = state.tolist()
+        with self._rules.running() as rules:
+            self._core.run(state, self._after, len(self._after), mask, rules)
+        return ending(last, self.names, after=state.tolist())
+
+    def shows(
+        self,
+        events: Sequence[Event],
+        kind: tuple[int, str, str | None, str],
+        worse: bool,
+        causes: Sequence[str],
+    ) -> bool:
+        """Whether a schedule shows a conflict of this kind (mask, invariant, actor, primitive); see
+        ``bulk.shows``.
+        """
+        mask, invariant, actor, primitive = kind
+        self._rows[: len(events)] = events
+        self._causes[:] = 0
+        for cause in causes:
+            self._causes[int(cause[1:])] = 1
+        with self._rules.running() as rules:
+            shown = self._core.shows(
+                self._full,
+                self._one,
+                self._rows,
+                len(events),
+                len(self.names),
+                mask,
+                int(invariant[1:]),
+                -1 if actor is None else self.names.index(actor),
+                PRIMITIVES.index(primitive),
+                int(worse),
+                self._causes,
+                self._after,
+                rules,
+            )
+        return bool(shown)
+
+    @property
+    def runs(self) -> int:
+        """Schedules run so far, control arms included."""
+        return int(self._totals[0])
+
+    @property
+    def primitives(self) -> int:
+        """Primitive events so far, control arms included."""
+        return int(self._totals[1])
+
+    @property
+    def failing(self) -> int:
+        """Schedules that failed so far."""
+        return int(self._totals[2])
+
+    @property
+    def freed_frames(self) -> float:
+        """Device frames that the drawn sets gave up on average over time (dC)."""
+        return float(self._totals[3]) / max(1.0, 4.0 * float(self._totals[4]))
+
+    @property
+    def refused(self) -> dict[str, int]:
+        """What the contract refused, by clause."""
+        return {clause: int(self._refused[i]) for i, clause in enumerate(CLAUSES) if self._refused[i]}
+
+    @property
+    def goals(self) -> dict[str, int]:
+        """In how many schedules each goal was reached."""
+        return {name: int(self._goals[i]) for i, name in enumerate(GOALS)}
+
+    @property
+    def classes(self) -> list[FoundClass]:
+        """The kinds of failures met so far, in the order in which they were met."""
+        found = []
+        for c in range(self._known):
+            mask, invariant, actor, primitive = (int(x) for x in self._keys[c])
+            seen, number, length, rank, freely = (int(x) for x in self._hits[c])
+            found.append(
+                FoundClass(
+                    mask,
+                    f"I{invariant}",
+                    None if actor < 0 else self.names[actor],
+                    PRIMITIVES[primitive],
+                    seen,
+                    number,
+                    bool(rank & bulk.CAUSE),
+                    bool(rank & bulk.DAMAGE),
+                    _as_events(self._witness[c, :length]),
+                    freely,
+                )
+            )
+        return found
+
+    def tally(self) -> Tally:
+        """What this search has come to so far."""
+        return Tally(
+            drawn=self.drawn,
+            longest=self.drawn,
+            freely=int(self._totals[5]),
+            runs=self.runs,
+            primitives=self.primitives,
+            failing=self.failing,
+            freed=int(self._totals[3]),
+            ticks=int(self._totals[4]),
+            reached=int(self._memory[novelty.REACHED]),
+            refused=self.refused,
+            goals=self.goals,
+            classes=tuple(self.classes),
+        )
+
+    def schedule(self, number: int) -> Schedule:
+        """Draw schedule ``number`` of this seed again, without the pool (a search's own may be a change of
+        one in the pool; its classes keep their schedules)."""
+        events, scratch = _numbers(MAX_EVENTS, 3), np.zeros_like(self._scratch)
+        with np.errstate(over="ignore"):
+            length = self._core.draw(
+                self.seed, number, self._odds, self._plans, self._levels, scratch[0], scratch[1], events
+            )
+        return Schedule(self.names, _as_events(events[:length]))
+
+    def agrees(self, events: Sequence[Event], mask: int) -> bool:
+        """Whether the Python reader and the compiled one come to the same state after every event, for the set
+        and all its subsets.
+        """
+        steps = np.array(events, dtype=np.int64).reshape(-1, 3)
+        for arm in (*subsets_of(mask), mask):
+            state, compiled = self._one[0], []
+            with self._rules.running() as rules:
+                self._core.begin(state, self._full, arm, rules)
+                for e in range(len(events)):
+                    state[_EVENT] = e
+                    self._core.apply(state, *(int(x) for x in steps[e]), arm, rules)
+                    compiled.append(state.tolist())
+            reader, ours = python_apply(self.policies), self._full.tolist()
+            begin(self.policies, arm)
+            for e, (op, a, b) in enumerate(events):
+                ours[_EVENT] = e
+                reader(ours, op, a, b, arm)
+                if ours != compiled[e]:
+                    return False
+        return True
+
+
+def subsets_of(mask: int) -> Iterator[int]:
+    """All proper subsets of a mask."""
+    return (sub for sub in range(mask) if sub & mask == sub)
+
+
+def _numbers(*shape: int) -> Any:
+    return np.zeros(shape, dtype=np.int64)
+
+
+def _as_events(rows: Any) -> tuple[Event, ...]:
+    return tuple((op, a, b) for op, a, b in rows.tolist())

@@ -1,0 +1,334 @@
+"""The bulk search: draw a schedule, run it for a set of policies, and where an oracle fails run every subset.
+
+These functions and those of ``strategies.drawing`` and ``strategies.novelty`` are put, as they stand, behind the
+written-out text of the events and compiled with it (``apply``, ``call_rule`` and ``damage`` are that module's).
+They are also ordinary Python, so a test runs both and compares.  ``rules`` is a row of addresses: of each slot's
+rule, of what clears its state in Python before a run (0: nothing), whether there is any such, and whether a rule
+has raised, so that the search has to stop.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fuzzkv.semantics.layout import COLUMNS, NCLAUSE, NGOAL, NINV, NK, NP, NPRIM
+from fuzzkv.strategies.drawing import MUTATE, SET, WAY, draw, mix, mutate
+from fuzzkv.strategies.novelty import COUNT, REACHED, remember, watch
+
+MAX_CLASSES = 256
+"""Most classes of failures that one search keeps."""
+KEY = 4
+"""Numbers that name a class: mask of the policies, invariant, slot of the actor (-1: nobody), primitive."""
+_FIRST = COLUMNS["V_COUNT"]
+_PAGE, _ACTOR, _PRIM = COLUMNS["V_PAGE"], COLUMNS["V_ACTOR"], COLUMNS["V_PRIM"]
+_WHEN = COLUMNS["V_STAMP"]
+_FREED, _NOW, _REFUSED = COLUMNS["FREED"], COLUMNS["NOW"], COLUMNS["REFUSED"]
+_EVENT, _PRIMS, _GOAL, _ACTED = COLUMNS["EVENT"], COLUMNS["PRIMS"], COLUMNS["GOAL"], COLUMNS["ACTED"]
+
+SEEN, NUMBER, LENGTH, RANK, FREELY = range(5)
+"""Of a class: how often it was seen, its best schedule's number and length, what that shows, and how often it was seen
+in schedules that don't come out of the pool."""
+DAMAGE, CAUSE = 1, 2
+"""What a witness may show, summed up as its rank: bytes that are worse than in every subset; a violation that doesn't
+follow from another one."""
+HITS = 5
+FRESH = NK
+"""Where the second part of ``rules`` begins."""
+STATEFUL = 2 * NK
+HALT = 2 * NK + 1
+RULES = 2 * NK + 2
+"""Numbers in ``rules``."""
+
+# Text of the compiled module; replaced by the written-out functions there.
+apply: Any = None
+call_rule: Any = None
+damage: Any = None
+
+
+def begin(s: Any, template: Any, mask: int, rules: Any) -> None:
+    """A state and the policies of a mask before a run; a search's template ends where nothing is touched."""
+    s[: len(template)] = template
+    if rules[STATEFUL] != 0:
+        for k in range(NK):
+            if mask >> k & 1 and rules[FRESH + k] != 0:
+                call_rule(rules[FRESH + k], s, k)
+
+
+def run(s: Any, events: Any, length: int, mask: int, rules: Any) -> None:
+    """Run a schedule on a state."""
+    for e in range(length):
+        s[_EVENT] = e
+        apply(s, events[e, 0], events[e, 1], events[e, 2], mask, rules)
+
+
+def failed(s: Any) -> bool:
+    """Whether some invariant is broken in this state."""
+    for i in range(1, NINV):
+        if s[_FIRST + i] > 0:
+            return True
+    return False
+
+
+def acted(s: Any, k: int) -> bool:
+    """Whether the policy in slot ``k`` did something."""
+    for i in range(NPRIM):
+        if s[_ACTED + k * NPRIM + i] > 0:
+            return True
+    return False
+
+
+def follows(s: Any, causes: Any, invariant: int) -> bool:
+    """Whether the violation of an invariant follows from another one that came before it, on its page (I2: on any
+    page); ``causes`` is 1 for the invariants that bring it with them."""
+    page = s[_PAGE + invariant]
+    when = s[_WHEN + invariant]
+    for i in range(1, NINV):
+        earlier = s[_WHEN + i] < when or (s[_WHEN + i] == when and i < invariant)
+        if causes[i] == 1 and s[_FIRST + i] > 0 and earlier and (s[_PAGE + i] == page or i == 2):
+            return True
+    return False
+
+
+def shows(
+    template: Any,
+    states: Any,
+    events: Any,
+    length: int,
+    slots: int,
+    top: int,
+    invariant: int,
+    actor: int,
+    primitive: int,
+    worse: int,
+    causes: Any,
+    after: Any,
+    rules: Any,
+) -> bool:
+    """Whether a schedule shows a conflict of one kind: the set ``top`` breaks the invariant first by this
+    actor's primitive, each of its policies acted, and every proper subset passes.  With ``worse`` the page
+    must end worse than in every subset; none of ``causes`` (1 for an invariant) may be broken on that page
+    before (I2: on any page).
+    """
+    s = states[top]
+    begin(s, template, top, rules)
+    run(s, events, length, top, rules)
+    if s[_FIRST + invariant] == 0 or s[_ACTOR + invariant] != actor or s[_PRIM + invariant] != primitive:
+        return False
+    for k in range(slots):
+        if top >> k & 1 and not acted(s, k):
+            return False
+    page = s[_PAGE + invariant]
+    if follows(s, causes, invariant):
+        return False
+    run(s, after, len(after), top, rules)
+    worst = damage(s, page)
+    if worse == 1 and worst == 0:
+        return False
+    for sub in range(top):
+        if sub & top == sub:
+            t = states[sub]
+            begin(t, template, sub, rules)
+            run(t, events, length, sub, rules)
+            if failed(t):
+                return False
+            if worse == 1:
+                run(t, after, len(after), sub, rules)
+                if damage(t, page) >= worst:
+                    return False
+    return True
+
+
+def entry(keys: Any, known: int, top: int, invariant: int, actor: int, primitive: int) -> Any:
+    """The place of a class among the known ones, or where it would be the next."""
+    c = 0
+    while c < known and not (
+        keys[c, 0] == top and keys[c, 1] == invariant and keys[c, 2] == actor and keys[c, 3] == primitive
+    ):
+        c += 1
+    return c
+
+
+def judge(
+    number: int,
+    free: int,
+    mask: int,
+    slots: int,
+    template: Any,
+    events: Any,
+    length: int,
+    states: Any,
+    ends: Any,
+    keys: Any,
+    hits: Any,
+    witness: Any,
+    known: int,
+    causes: Any,
+    after: Any,
+    rules: Any,
+) -> Any:
+    """Enter the classes of a schedule whose arms have all been run; returns how many are known now.
+
+    It is a conflict if every proper subset passes and each of its policies acted, else the smallest failing
+    subsets are; a class of one policy is a failure of that policy alone, of none a fault of the workload.
+    """
+    span = len(template)
+    for top in range(mask + 1):
+        if top & mask != top or not failed(states[top]):
+            continue
+        smallest = True
+        for sub in range(top):
+            if sub & top == sub and failed(states[sub]):
+                smallest = False
+        for k in range(slots):
+            if top >> k & 1 and not acted(states[top], k):
+                smallest = False
+        if not smallest:
+            continue
+        ended = False
+        for i in range(1, NINV):
+            if states[top][_FIRST + i] == 0:
+                continue
+            actor, primitive = states[top][_ACTOR + i], states[top][_PRIM + i]
+            c = entry(keys, known, top, i, actor, primitive)
+            if c == MAX_CLASSES:
+                continue
+            if c == known:
+                known += 1
+                keys[c, 0], keys[c, 1], keys[c, 2], keys[c, 3] = top, i, actor, primitive
+                hits[c, SEEN] = 0
+                hits[c, RANK] = -1
+            hits[c, SEEN] += 1
+            hits[c, FREELY] += free
+            # What happens afterwards is looked at only where it may make a better witness of this schedule; in a
+            # class whose bytes have never been worse so far, after a while once in sixteen times.
+            own = 0 if follows(states[top], causes[i], i) else CAUSE
+            reach, best = own + DAMAGE, hits[c, RANK]
+            shorter = length < hits[c, LENGTH]
+            if reach < best or (reach == best and not shorter):
+                continue
+            if own == best and not shorter and hits[c, SEEN] >= 64 and number % 16 != 0:
+                continue
+            if not ended:
+                ended = True
+                for sub in range(top + 1):
+                    if sub & top == sub:
+                        if rules[STATEFUL] != 0:
+                            # The policies' own state is that of the last run: run this one again.
+                            begin(ends[sub], template, sub, rules)
+                            run(ends[sub], events, length, sub, rules)
+                        else:
+                            ends[sub][:span] = states[sub][:span]
+                        run(ends[sub], after, len(after), sub, rules)
+            page = states[top][_PAGE + i]
+            worse = 0
+            if 0 <= page < NP:
+                worst = damage(ends[top], page)
+                worse = 1 if worst > 0 else 0
+                for sub in range(top):
+                    if sub & top == sub and damage(ends[sub], page) >= worst:
+                        worse = 0
+            rank = own + worse
+            if rank > hits[c, RANK] or (rank == hits[c, RANK] and length < hits[c, LENGTH]):
+                hits[c, NUMBER], hits[c, LENGTH], hits[c, RANK] = number, length, rank
+                witness[c] = events
+    return known
+
+
+def search(
+    seed: int,
+    start: int,
+    count: int,
+    slots: int,
+    masks: Any,
+    template: Any,
+    odds: Any,
+    plans: Any,
+    levels: Any,
+    scratch: Any,
+    events: Any,
+    states: Any,
+    ends: Any,
+    keys: Any,
+    hits: Any,
+    witness: Any,
+    totals: Any,
+    goals: Any,
+    refused: Any,
+    causes: Any,
+    after: Any,
+    pool: Any,
+    lengths: Any,
+    bits: Any,
+    memory: Any,
+    rules: Any,
+) -> int:
+    """Draw and judge ``count`` schedules from number ``start``; returns how many classes of failures are
+    known now.
+
+    ``masks`` are the sets to draw, the full one first (it is drawn half of the time).  A set that fails is run
+    again for all its subsets. ``keys[c]`` names class ``c``; ``hits[c]`` says how often it was seen and what its
+    best schedule is, ``witness[c]`` is that one; ``causes[i]`` says what
+    brings the violation of ``i`` with it. ``totals`` = (schedules run with arms, primitives, schedules
+    that failed, capacity freed in quarter frames x ticks, ticks, schedules drawn without the pool); ``goals``
+    counts reached goals and ``refused`` the contract's refusals by clause, both for the drawn sets.
+    """
+    known = 0
+    while known < MAX_CLASSES and hits[known, SEEN] > 0:
+        known += 1
+    chosen, wheel = scratch[0], scratch[1]
+    for number in range(start, start + count):
+        length = draw(seed, number, odds, plans, levels, chosen, wheel, events)
+        free = 1
+        if chosen[WAY] >= MUTATE and memory[COUNT] > 0:
+            free = 0
+            x = mix(mix(seed + 2) ^ number)
+            length = mutate(x, odds, wheel, pool, lengths, memory[COUNT], events)
+        mask = masks[0] if number // len(plans) % 2 == 1 else masks[chosen[SET]]
+        s = states[mask]
+        begin(s, template, mask, rules)
+        fresh = watch(s, events, length, mask, rules, bits)
+        if rules[HALT] != 0:
+            return known
+        if fresh > 0:
+            memory[REACHED] += fresh
+            remember(events, length, pool, lengths, memory)
+        totals[0] += 1
+        totals[1] += s[_PRIMS]
+        totals[3] += s[_FREED]
+        totals[4] += s[_NOW]
+        totals[5] += free
+        for i in range(NGOAL):
+            if s[_GOAL + i] > 0:
+                goals[i] += 1
+        for i in range(NCLAUSE):
+            refused[i] += s[_REFUSED + i]
+        if not failed(s):
+            continue
+        totals[2] += 1
+        for sub in range(mask):
+            if sub & mask == sub:
+                begin(states[sub], template, sub, rules)
+                run(states[sub], events, length, sub, rules)
+                totals[0] += 1
+                totals[1] += states[sub][_PRIMS]
+        if rules[HALT] != 0:
+            return known
+        known = judge(
+            number,
+            free,
+            mask,
+            slots,
+            template,
+            events,
+            length,
+            states,
+            ends,
+            keys,
+            hits,
+            witness,
+            known,
+            causes,
+            after,
+            rules,
+        )
+    return known

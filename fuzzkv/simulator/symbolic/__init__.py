@@ -1,0 +1,1 @@
+"""The symbolic interpreter: the same semantics over unknowns, for the solver."""

@@ -1,0 +1,68 @@
+"""Classes of conflict and short schedules of them, from the compiled search: where the solver begins.
+
+What is found here is real, but nobody says yet that it is the shortest; that is the solver's part (``solver.refuting``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from fuzzkv.cases.casebook import narrowed
+from fuzzkv.cases.filing import Witness, witnesses
+from fuzzkv.cases.shrink import Goal, Shrinker
+from fuzzkv.oracles.conflict import part_of_known
+from fuzzkv.semantics.policy import Policy
+from fuzzkv.semantics.schedule import Config, Event
+from fuzzkv.simulator.bulk.engine import BulkEngine
+from fuzzkv.solver.unrolling import Target
+
+SCHEDULES = 300_000
+"""Drawn for the classes, in rounds: some seconds."""
+ROUND = 50_000
+LEAPS = 20_000
+"""Tried from each schedule."""
+FREE = 200
+"""How many times fewer with a policy in ordinary Python, which is called back."""
+
+Seeds = dict[int, dict[Target, tuple[Event, ...]]]
+
+
+def seeds(
+    policies: Sequence[Policy],
+    config: Config,
+    *,
+    enforce: bool = False,
+    seed: int = 0,
+    tell: Callable[[int, int], None] | None = None,
+    late: Callable[[], bool] = lambda: False,
+) -> Seeds:
+    """By set (mask) and class the shortest schedule that a short search and the shrinker come to, for the set alone.
+
+    Always the same for the same policies and seed; ``late`` ends it early, ``tell`` hears how many schedules were drawn and how many
+    classes are known.  Consequences of other violations, and what a smaller set shows as well, are no classes of their own.
+    """
+    if len(policies) < 2:
+        return {}
+    engine = BulkEngine(policies, config, enforce=enforce, seed=seed)
+    total = SCHEDULES // (FREE if engine.free else 1)
+    found: list[Witness] = []
+    for drawn in range(0, total, ROUND):
+        if late():
+            break
+        engine.search(min(ROUND, total - drawn))
+        found = list(witnesses(engine.tally(), config))
+        if tell is not None:
+            tell(engine.drawn, len(found))
+    kinds = {witness.kind for witness in found}
+    result: Seeds = {}
+    for witness in found:
+        kind = witness.kind
+        if kind.mask.bit_count() < 2 or part_of_known(kind, kinds):
+            continue
+        shrinker = Shrinker(engine, Goal(kind, worse=False, consequence=False), tries=LEAPS)
+        if not shrinker.interesting(witness.events):
+            continue
+        events = shrinker.hasten(witness.events) if late() else shrinker.shorten(witness.events)
+        _, alone = narrowed(policies, kind.mask, events)
+        result.setdefault(kind.mask, {})[kind.invariant, kind.actor, kind.primitive] = alone.events
+    return result

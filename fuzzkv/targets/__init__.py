@@ -1,0 +1,1 @@
+"""Where a schedule runs."""

@@ -1,0 +1,1 @@
+"""Content oracles: what lies in a block, read back from its bytes; tokens of an isolated engine."""

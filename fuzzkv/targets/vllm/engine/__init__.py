@@ -1,0 +1,1 @@
+"""One vLLM engine, stepped in process: every touch of vLLM's inside."""

@@ -1,0 +1,1 @@
+"""Engine instances in processes of their own."""
