@@ -55,15 +55,15 @@ test: $(STAMP)
 	$(MAKE) --no-print-directory $(BESIDE) test-on-replay test-on-live
 
 test-on-replay: $(STAMP)
-	$(BIN)/python -m pytest -q -m engine tests/replay
+	$(BIN)/python -m pytest -q -m engine tests/targets/vllm/replay
 
 test-on-live: $(STAMP)
-	$(BIN)/python -m pytest -q -m "engine and not slow" tests/live
+	$(BIN)/python -m pytest -q -m "engine and not slow" tests/targets/vllm tests/search/live --ignore=tests/targets/vllm/replay --ignore=tests/targets/vllm/audit
 
 # Those that start engines of their own: planted faults through whole hunts, the audit, users' own code.
 test-engine: $(STAMP)
-	$(BIN)/python -m pytest -q -m engine tests/live
-	$(BIN)/python -m pytest -q -m engine tests/audit
+	$(BIN)/python -m pytest -q -m engine tests/targets/vllm tests/search/live --ignore=tests/targets/vllm/replay --ignore=tests/targets/vllm/audit
+	$(BIN)/python -m pytest -q -m engine tests/targets/vllm/audit
 
 lint: $(STAMP)
 	$(BIN)/ruff check fuzzkv tests scripts bench

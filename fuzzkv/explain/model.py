@@ -13,8 +13,8 @@ from fuzzkv.explain.dependencies import links_of
 from fuzzkv.explain.graph import Chain, Explanation, make_graph
 from fuzzkv.explain.links import chain, completed
 from fuzzkv.explain.naming import Names
-from fuzzkv.explain.phrases import guard_lines
-from fuzzkv.explain.refusing import refused
+from fuzzkv.explain.guard_words import guard_lines
+from fuzzkv.explain.clauses import refused
 from fuzzkv.explain.sentences import Speaker
 from fuzzkv.semantics.contract.invariants import BY_ID, Invariant
 from fuzzkv.semantics.layout import COLUMNS, PAGES

@@ -14,7 +14,7 @@ from fuzzkv import __version__
 from fuzzkv.cases.casebook import Recipe
 from fuzzkv.cases.filing import Filed, order
 from fuzzkv.errors import EXIT_CLEAN, EXIT_CONFLICT, EXIT_ENVIRONMENT, EXIT_INTERRUPTED
-from fuzzkv.explain.refusing import refusals
+from fuzzkv.explain.clauses import refusals
 from fuzzkv.search.acceptance import Alone
 from fuzzkv.semantics.contract.invariants import BY_ID
 

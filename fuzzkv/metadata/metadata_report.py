@@ -12,7 +12,7 @@ from typing import Any
 
 from fuzzkv.cases.casebook import Recipe, read_case
 from fuzzkv.errors import UsageError
-from fuzzkv.explain.refusing import refusals
+from fuzzkv.explain.clauses import refusals
 from fuzzkv.metadata.fields import NAMES, PIECES
 from fuzzkv.metadata.necessity import Kind, Outcome, Pair, shortened, smallest, verified
 from fuzzkv.metadata.neighbours import Way, altered, blindfolds

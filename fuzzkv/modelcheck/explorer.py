@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from fuzzkv.errors import UsageError
-from fuzzkv.modelcheck import fingerprint, nodes
-from fuzzkv.modelcheck import kernel as explore
+from fuzzkv.modelcheck import fingerprint, kernel, nodes
 from fuzzkv.modelcheck.projection import form_of
 from fuzzkv.modelcheck.results import Explored, Witness, store_size
 from fuzzkv.modelcheck.scope import Scope, extras_of
@@ -22,7 +21,7 @@ from fuzzkv.semantics.contract.invariants import INVARIANTS
 from fuzzkv.semantics.layout import NINV, NOBODY, PRIMITIVES, SIZE
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import Config
-from fuzzkv.simulator.bulk import search as bulk
+from fuzzkv.simulator.bulk import search
 from fuzzkv.simulator.bulk.callbacks import Rules
 from fuzzkv.simulator.bulk.core import core
 from fuzzkv.simulator.bulk.store import load_compiled
@@ -41,7 +40,7 @@ _FUNCTIONS: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (fingerprint, ("imprint_frames", "imprint_page", "imprint_session", "imprint_memory", "imprint_copy")),
     (fingerprint, ("imprint",)),
     (nodes, ("spend", "transfer", "go", "unroll", "retrace", "seal", "insert")),
-    (explore, ("matters", "judge", "attempt", "expand", "differ", "drifts")),
+    (kernel, ("matters", "judge", "attempt", "expand", "differ", "drifts")),
 )
 """What is compiled behind the core, callees first."""
 _TUPLES: tuple[Any, ...] = (nodes.Plan, nodes.Store, nodes.Trail, nodes.Bench, nodes.Found)
@@ -53,7 +52,7 @@ def module() -> ModuleType:
     functions = [getattr(space, name) for space, names in _FUNCTIONS for name in names]
     used = {name for function in functions for name in function.__code__.co_names}
     numbers: dict[str, int] = {}
-    for space in (layout, schedule, bulk, fingerprint, nodes, explore):
+    for space in (layout, schedule, search, fingerprint, nodes, kernel):
         numbers.update({name: value for name, value in vars(space).items() if type(value) is int})
     parts = [
         f"from typing import Any\nimport numpy as np\nfrom numba import njit\nfrom {core().__name__} import *",
@@ -173,12 +172,12 @@ class _Run:
             np.zeros(counts, dtype=np.int64),
         )
         self.found = nodes.Found(
-            np.zeros(explore.B_SIZE, dtype=np.int64),
-            np.zeros((bulk.MAX_CLASSES, 3), dtype=np.int64),
-            np.zeros((bulk.MAX_CLASSES, 2), dtype=np.int64),
-            np.zeros((explore.SAMPLES, 3), dtype=np.int64),
+            np.zeros(kernel.B_SIZE, dtype=np.int64),
+            np.zeros((search.MAX_CLASSES, 3), dtype=np.int64),
+            np.zeros((search.MAX_CLASSES, 2), dtype=np.int64),
+            np.zeros((kernel.SAMPLES, 3), dtype=np.int64),
         )
-        self.found.sums[explore.B_NODES] = 1
+        self.found.sums[kernel.B_NODES] = 1
         self.store.parent[0] = 0
         self.one, self.other = np.zeros_like(self.bench.work), np.zeros_like(self.bench.work)
         self.used = np.zeros(counts, dtype=np.int64)
@@ -225,7 +224,7 @@ class _Run:
                 if tell is not None and result.seconds > told + 1:
                     told = result.seconds
                     tell(result)
-            low, high = high, int(sums[explore.B_NODES])
+            low, high = high, int(sums[kernel.B_NODES])
             if low < high:
                 result.depth += 1
                 if tell is not None:
@@ -235,7 +234,7 @@ class _Run:
     def sound(self) -> bool:
         """Look at the merges that were kept: whether the two states that were taken for one go on alike."""
         plan, sums = self.plan, self.found.sums
-        for i in range(int(sums[explore.B_SAMPLES])):
+        for i in range(int(sums[kernel.B_SAMPLES])):
             node, event, known = (int(x) for x in self.found.samples[i])
             self.core.unroll(plan, self.store, known, -1, self.template, self.other, self.used, self.rows)
             self.core.unroll(plan, self.store, node, event, self.template, self.one, self.used, self.rows)
@@ -243,16 +242,16 @@ class _Run:
             self.result.checked += 1
             if self.core.differ(plan, self.bench, self.one, self.other, self.used, seed, WALK):
                 return False
-        sums[explore.B_SAMPLES] = 0
+        sums[kernel.B_SAMPLES] = 0
         return True
 
     def count(self) -> None:
         """Bring the result up to date."""
         result, sums = self.result, self.found.sums
-        result.states, result.children = int(sums[explore.B_NODES]), int(sums[explore.B_CHILDREN])
-        result.merged, result.failing = int(sums[explore.B_MERGED]), int(sums[explore.B_FAILING])
-        result.acted = int(sums[explore.B_ACTED])
-        for c in range(len(result.witnesses), int(sums[explore.B_CLASSES])):
+        result.states, result.children = int(sums[kernel.B_NODES]), int(sums[kernel.B_CHILDREN])
+        result.merged, result.failing = int(sums[kernel.B_MERGED]), int(sums[kernel.B_FAILING])
+        result.acted = int(sums[kernel.B_ACTED])
+        for c in range(len(result.witnesses), int(sums[kernel.B_CLASSES])):
             invariant, actor, primitive = (int(x) for x in self.found.kinds[c])
             node, event = (int(x) for x in self.found.at[c])
             length = self.core.unroll(

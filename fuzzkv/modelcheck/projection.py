@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fuzzkv.modelcheck import counters as counted
+from fuzzkv.modelcheck import counters
 from fuzzkv.modelcheck import fingerprint as fp
 from fuzzkv.modelcheck.by_name import frames_by_name
 from fuzzkv.modelcheck.scope import Scope
@@ -57,14 +57,14 @@ class _Seen:
         self.called = _NONE.union(*(called_by(rule) for rule in rules))
         self.index = bool(self.called & _ENTER)
         self.by_name = any(frames_by_name(rule, contract) for rule in rules)
-        self.sliced = {name for name in counted.SLICED if name in self.deep}
-        self.sliced.update(source for name in self.sliced.copy() for source in counted.SLICED[name])
+        self.sliced = {name for name in counters.SLICED if name in self.deep}
+        self.sliced.update(source for name in self.sliced.copy() for source in counters.SLICED[name])
 
     def counts(self, name: str) -> bool:
         """Whether what is in a column can make a difference."""
-        if name in counted.SLICED:
+        if name in counters.SLICED:
             return name in self.sliced
-        if name in counted.REPORTS or name == "ACTED":
+        if name in counters.REPORTS or name == "ACTED":
             return name in self.own and name in self.changing
         if name.startswith("X_") and not self.index:
             return False
@@ -80,22 +80,22 @@ class _Seen:
         rule looks at itself are taken as they are.  What the workload keeps up for the rules alone is an exception.
         """
         sessions = ["R_STEPS"] if "R_STEPS" in self.sliced else []
-        sessions += [name for name in counted.OF_SESSION if self.counts(name) and name not in self.own]
-        pages = [name for name in counted.SLICED if name in self.sliced and name != "R_STEPS"]
-        pages += [name for name in counted.OF_PAGE if self.counts(name) and name not in self.own]
-        device = [name for name in counted.BESIDE_DEVICE if self.counts(name)]
-        return sessions, pages, device, [name for name in counted.BESIDE_HOST if self.counts(name)]
+        sessions += [name for name in counters.OF_SESSION if self.counts(name) and name not in self.own]
+        pages = [name for name in counters.SLICED if name in self.sliced and name != "R_STEPS"]
+        pages += [name for name in counters.OF_PAGE if self.counts(name) and name not in self.own]
+        device = [name for name in counters.BESIDE_DEVICE if self.counts(name)]
+        return sessions, pages, device, [name for name in counters.BESIDE_HOST if self.counts(name)]
 
     def places(self, apart: set[str]) -> list[str]:
         """The columns that are taken as they are, without those in ``apart``."""
         plain = [
             name
             for name in COLUMNS
-            if self.counts(name) and name not in counted.HANDLED and name not in apart
+            if self.counts(name) and name not in counters.HANDLED and name not in apart
         ]
-        if self.own & set(counted.TAGGED):
+        if self.own & set(counters.TAGGED):
             plain += [
-                name for name in counted.TAGGED if name == "R_EPOCH" or name in self.own & {"WANT", "R_TEXT"}
+                name for name in counters.TAGGED if name == "R_EPOCH" or name in self.own & {"WANT", "R_TEXT"}
             ]
         return plain + ["ACTED"] * ("ACTED" in self.own)
 
@@ -115,10 +115,10 @@ def form_of(
             name
             for name in COLUMNS
             if name in seen.changing
-            and ((name not in counted.REPORTS and name != "ACTED") or name in seen.own)
+            and ((name not in counters.REPORTS and name != "ACTED") or name in seen.own)
         ]
     else:
-        whole = seen.places({name for names in lists for name in names} | set(counted.SLICED))
+        whole = seen.places({name for names in lists for name in names} | set(counters.SLICED))
     places = [COLUMNS[name] + i for name in whole for i in range(SIZES[name])]
     # A branch may fill the other place; with text that grows a session may come to any length.
     forks = unique_name(fork) in seen.called

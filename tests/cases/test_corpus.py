@@ -200,7 +200,7 @@ for n in itertools.count():
 def test_a_kill_in_the_middle_leaves_no_torn_file(tmp_path: Path) -> None:
     for delay in (0.02, 0.05):
         command = [sys.executable, "-c", KILLED, str(tmp_path)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[1]) as process:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]) as process:
             assert process.stdout is not None and process.stdout.readline() == b"go\n"
             time.sleep(delay)
             process.send_signal(signal.SIGKILL)
@@ -257,7 +257,7 @@ def test_of_several_cases_with_a_label_the_confirmed_one_is_meant(tmp_path: Path
 
 
 def test_every_label_of_our_corpus_names_a_case() -> None:
-    folder = Path(__file__).parent.parent / "corpus"
+    folder = Path(__file__).parents[2] / "corpus"
     cases = corpus.load_corpus(folder)
     for label in {case["label"] for case in cases} - {""}:
         mine = [case for case in cases if case["label"] == label]

@@ -13,7 +13,7 @@ from fuzzkv.cases.corpus import load_corpus
 from fuzzkv.solver.certify import judge_of, target_of
 
 CASES: dict[str, dict[str, Any]] = {
-    case["id"]: case for case in load_corpus(Path(__file__).parent.parent / "corpus")
+    case["id"]: case for case in load_corpus(Path(__file__).parents[2] / "corpus")
 }
 OUTDONE = {
     ident: (match[1], int(match[2]))

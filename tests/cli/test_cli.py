@@ -364,7 +364,7 @@ cli.main()
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_signals_end_a_real_process_with_130_and_the_summary(tmp_path: Path, sent: signal.Signals) -> None:
     command = [sys.executable, "-c", SLOW_HUNT, str(tmp_path)]
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root) as process:
         assert process.stdout is not None
         lines = iter(process.stdout.readline, "")

@@ -12,11 +12,11 @@ import pytest
 from fuzzkv.cases.casebook import Recipe, read_case
 from fuzzkv.cases.corpus import find_case
 from fuzzkv.core.glossary import SAID
-from fuzzkv.explain import weakest_guard as solver
+from fuzzkv.explain import weakest_guard as module
 from fuzzkv.explain.any_state import Room
-from fuzzkv.explain.guarding import Trial, around, blame, proposed
+from fuzzkv.explain.guards import Trial, around, blame, proposed
 from fuzzkv.explain.normal_form import shortest
-from fuzzkv.explain.phrases import DO, guard_lines, in_words
+from fuzzkv.explain.guard_words import DO, guard_lines, in_words
 from fuzzkv.explain.weakest_guard import Act, Asked, Guard, guards
 from fuzzkv.semantics.contract import predicates
 from fuzzkv.semantics.layout import COLUMNS, PAGES
@@ -108,7 +108,7 @@ def drawn(policies: tuple[Policy, ...], rng: random.Random) -> list[int]:
 def test_without_the_facts_that_decide_there_is_only_a_stronger_guard(
     defaults: tuple[Policy, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(solver, "FACTS", tuple(f for f in solver.FACTS if f.__name__ != "device_exact"))
+    monkeypatch.setattr(module, "FACTS", tuple(f for f in module.FACTS if f.__name__ != "device_exact"))
     first, *_ = guards(defaults, Config(), Act(0, text.drop_host, (0, 1), None), "I1") or ()
     assert not first.weakest and (Asked("quoted", False),) in first.ways
 

@@ -23,7 +23,7 @@ from fuzzkv.semantics.schedule import Config
 from fuzzkv.simulator.bulk.engine import BulkEngine
 from tests import gated
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)

@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fuzzkv.errors import UsageError
-from fuzzkv.modelcheck import counters as counted
-from fuzzkv.modelcheck import fingerprint, nodes
+from fuzzkv.modelcheck import counters, fingerprint, nodes
 from fuzzkv.modelcheck.by_name import frames_by_name
 from fuzzkv.modelcheck.explorer import Explorer, module
 from fuzzkv.modelcheck.projection import form_of
@@ -423,8 +422,8 @@ def test_what_is_over_is_never_looked_at(sample: Sample, data: st.DataObject, va
     state = sample.play(sample.begin(), histories(sample, data, 40))
     other = state.copy()
     for name, over in (
-        *((name, state[R_ACTIVE : R_ACTIVE + NR] == 0) for name in counted.OF_SESSION),
-        *((name, state[OWNED : OWNED + NP] == 0) for name in counted.OF_PAGE),
+        *((name, state[R_ACTIVE : R_ACTIVE + NR] == 0) for name in counters.OF_SESSION),
+        *((name, state[OWNED : OWNED + NP] == 0) for name in counters.OF_PAGE),
     ):
         base, size = COLUMNS[name], SIZES[name]
         if base not in sample.places and name not in ("TODO", "R_TODO"):
@@ -544,7 +543,7 @@ def test_sliced_columns_are_read_by_policies_alone() -> None:
     # A column that a new text of the contract reads can't be left out for policies that don't read it themselves.
     # 'carry' copies any column onto itself, page to page; what only rules call counts as read by those rules.
     texts = core_texts()
-    readers: dict[str, set[str]] = {name: set() for name in counted.SLICED}
+    readers: dict[str, set[str]] = {name: set() for name in counters.SLICED}
     for name, function in texts.items():
         reads, _ = columns_of([function], apart=texts.keys() - {name})
         for column in reads & readers.keys():

@@ -39,31 +39,58 @@ def test_the_tree_is_clean() -> None:
     assert layers.check(ROOT / "fuzzkv") == []
 
 
+PARTS = [part for floor in layers.FLOORS for part in floor]
+
+
+@pytest.mark.parametrize("part", [part for part in PARTS if part != "__main__"])
+def test_an_upward_import_from_any_part_is_found(tmp_path: Path, part: str) -> None:
+    above = PARTS[-1] if part == "cli" else "cli"
+    tree = {f"{part}/__init__.py": "", f"{part}/a.py": f"from fuzzkv.{above} import x", f"{above}.py": ""}
+    complaints = plant(tmp_path, tree)
+    assert f"fuzzkv/{part}/a.py:1: {part} may not import fuzzkv.{above}" in complaints
+
+
+def test_every_part_has_a_rule(tmp_path: Path) -> None:
+    assert plant(tmp_path, {"newroom/a.py": ""}) == ["newroom: no rule says which floor it is on"]
+
+
 @pytest.mark.parametrize(
     ("file", "text", "words"),
     [
-        ("contract/a.py", "import numpy", "only the standard library, not numpy"),
-        ("contract/a.py", "from fuzzkv.simulator import b", "contract may not import fuzzkv.simulator"),
-        ("contract/a.py", "from ..machine import b", "contract may not import fuzzkv.simulator"),
+        ("semantics/a.py", "import numpy", "only the standard library, not numpy"),
+        ("semantics/a.py", "from fuzzkv.simulator import b", "semantics may not import fuzzkv.simulator"),
+        ("semantics/a.py", "from ..simulator import b", "semantics may not import fuzzkv.simulator"),
         ("policies/a.py", "import fuzzkv.simulator.b", "policies may not import fuzzkv.simulator.b"),
-        (
-            "oracles/a.py",
-            "def f():\n    from fuzzkv import hunt",
-            "oracles may not import fuzzkv.search.hunt",
-        ),
-        ("replay/a.py", "from fuzzkv.search.hunt import x", "replay may not import fuzzkv.search.hunt"),
-        ("hunt.py", "from fuzzkv.report.console import x", "hunt may not import fuzzkv.report"),
+        ("oracles/a.py", "def f():\n    from fuzzkv import search", "oracles may not import fuzzkv.search"),
+        ("targets/a.py", "from fuzzkv.search.hunt import x", "targets may not import fuzzkv.search.hunt"),
+        ("search/a.py", "from fuzzkv.report.console import x", "search may not import fuzzkv.report"),
         ("report/a.py", "from fuzzkv.search.hunt import x", "report may not import fuzzkv.search.hunt"),
-        ("corpus.py", "from fuzzkv.search.hunt import x", "corpus may not import fuzzkv.search.hunt"),
-        ("machine/a.py", "import z3", "z3 may be imported only in solver, machine.terms"),
-        ("oracles/a.py", "import torch.nn", "torch may be imported only in replay"),
-        ("hunt.py", "from numba import njit", "numba may be imported only in machine"),
-        ("machine/a.py", "from llvmlite import ir", "llvmlite may be imported only in machine.pointers"),
-        ("machine/a.py", "import covertable", "covertable may be imported only in machine.plans"),
+        ("search/a.py", "import fuzzkv.metadata", "search may not import fuzzkv.metadata"),
+        ("simulator/a.py", "import z3", "z3 may be imported only in solver, simulator.symbolic.terms"),
+        ("oracles/a.py", "import torch.nn", "torch may be imported only in targets.vllm"),
+        ("targets/b.py", "import vllm", "vllm may be imported only in targets.vllm"),
+        ("search/a.py", "from numba import njit", "numba may be imported only in simulator"),
+        (
+            "simulator/a.py",
+            "from llvmlite import ir",
+            "llvmlite may be imported only in simulator.bulk.pointers",
+        ),
+        (
+            "simulator/a.py",
+            "import covertable",
+            "covertable may be imported only in strategies.covering_arrays",
+        ),
     ],
 )
 def test_a_planted_edge_is_found(tmp_path: Path, file: str, text: str, words: str) -> None:
-    tree = {"machine/__init__.py": "", "machine/b.py": "", "report/console.py": "", "hunt.py": ""}
+    tree = {
+        "simulator/__init__.py": "",
+        "simulator/b.py": "",
+        "report/console.py": "",
+        "search/hunt.py": "",
+        "search/__init__.py": "",
+        "metadata.py": "",
+    }
     complaints = plant(tmp_path, {**tree, file: text})
     assert any(words in complaint and f"fuzzkv/{file}:" in complaint for complaint in complaints)
 
@@ -71,40 +98,40 @@ def test_a_planted_edge_is_found(tmp_path: Path, file: str, text: str, words: st
 @pytest.mark.parametrize(
     ("file", "text"),
     [
-        ("machine/terms.py", "import z3"),
-        ("machine/a.py", "from fuzzkv.semantics import x\nimport numba"),
+        ("simulator/symbolic/terms.py", "import z3"),
+        ("simulator/a.py", "from fuzzkv.semantics import x\nimport numba"),
         (
-            "contract/a.py",
+            "semantics/a.py",
             "from __future__ import annotations\nimport dataclasses\nfrom fuzzkv.errors import x",
         ),
-        ("contract/a.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import numpy"),
+        ("semantics/a.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import numpy"),
         ("cli.py", "from fuzzkv.report.console import x\nfrom fuzzkv.search.hunt import y"),
-        ("hunt.py", "from fuzzkv.cases.corpus import x\nfrom fuzzkv.targets.vllm.replay import y"),
+        ("search/a.py", "from fuzzkv.cases.corpus import x\nfrom fuzzkv.targets.vllm.replay import y"),
     ],
 )
 def test_what_is_allowed_passes(tmp_path: Path, file: str, text: str) -> None:
     tree = {
-        "hunt.py": "",
+        "search/hunt.py": "",
         "errors.py": "",
-        "corpus.py": "",
-        "replay/__init__.py": "",
+        "cases/corpus.py": "",
+        "targets/vllm/replay/__init__.py": "",
         "report/console.py": "",
     }
-    assert plant(tmp_path, {**tree, "contract/__init__.py": "", file: text}) == []
+    assert plant(tmp_path, {**tree, "semantics/__init__.py": "", file: text}) == []
 
 
 def test_a_cycle_is_found(tmp_path: Path) -> None:
     files = {
-        "machine/a.py": "from fuzzkv.simulator import b",
-        "machine/b.py": "def f():\n    import fuzzkv.simulator.a",
+        "simulator/a.py": "from fuzzkv.simulator import b",
+        "simulator/b.py": "def f():\n    import fuzzkv.simulator.a",
     }
-    assert plant(tmp_path, {"machine/__init__.py": "", **files}) == [
+    assert plant(tmp_path, {"simulator/__init__.py": "", **files}) == [
         "import cycle: fuzzkv.simulator.a -> fuzzkv.simulator.b -> fuzzkv.simulator.a"
     ]
 
 
 def test_the_script_exits_1_on_a_bad_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plant(tmp_path, {"contract/a.py": "import numpy"})
+    plant(tmp_path, {"semantics/a.py": "import numpy"})
     monkeypatch.setattr(sys, "argv", ["check_layers.py", str(tmp_path / "fuzzkv")])
     assert layers.main() == 1
     monkeypatch.setattr(sys, "argv", ["check_layers.py", str(ROOT / "fuzzkv")])

@@ -27,7 +27,7 @@ from fuzzkv.simulator.symbolic.scope import Window
 from fuzzkv.solver.induction import prove
 from tests.found import KINDS
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import ACT, ARRIVE, FAIL, FINISH, LATE, STEP, Config, Event, Schedule
 from fuzzkv.simulator.interpreters import text_digest
 from fuzzkv.simulator.symbolic.scope import Window
-from fuzzkv.solver import seeds as seeding
+from fuzzkv.solver import seeds
 from fuzzkv.solver import verify as way
 from fuzzkv.solver.ascent import Ascent, Climb
 from fuzzkv.solver.asking import Asked
@@ -60,7 +60,7 @@ def shallow(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
                 super().run(seconds, min(depth, deepest))
 
         monkeypatch.setattr(way, "Ascent", Bounded)
-        monkeypatch.setattr(seeding, "SCHEDULES", 20_000)
+        monkeypatch.setattr(seeds, "SCHEDULES", 20_000)
 
     return bound
 

@@ -14,7 +14,7 @@ from fuzzkv.semantics.schedule import Schedule
 from fuzzkv.strategies.schedules import schedules
 from tests.field.reports import REPORTS
 
-CORPUS = Path(__file__).resolve().parent.parent / "corpus"
+CORPUS = Path(__file__).resolve().parents[2] / "corpus"
 FIELD = {policy.name: policy for report in REPORTS for policy in report.policies}
 """Policies of the field's cases, which nobody has installed."""
 CASES = [case for case in load_corpus(CORPUS) if case.get("target") != "vllm"] if CORPUS.is_dir() else []

@@ -31,6 +31,7 @@ from fuzzkv.semantics.layout import (
 from fuzzkv.semantics.ops import (
     accounting,
     admission,
+    evidence_checks,
     generation,
     groups,
     index,
@@ -40,7 +41,6 @@ from fuzzkv.semantics.ops import (
     scales,
     transfers,
 )
-from fuzzkv.semantics.ops import evidence_checks as warrants
 
 _ROOMS = (
     primitives,
@@ -53,7 +53,7 @@ _ROOMS = (
     admission,
     accounting,
     renewal,
-    warrants,
+    evidence_checks,
 )
 
 DOES: dict[str, FunctionType] = {

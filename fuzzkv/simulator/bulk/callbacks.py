@@ -22,7 +22,7 @@ import numpy as np
 from fuzzkv.errors import UsageError
 from fuzzkv.semantics.ops.registry import DOES
 from fuzzkv.semantics.policy import Policy, Rule
-from fuzzkv.simulator.bulk import search as bulk
+from fuzzkv.simulator.bulk import search
 from fuzzkv.simulator.bulk.core import core_texts, rule_address
 from fuzzkv.simulator.linker import write_out
 
@@ -93,7 +93,7 @@ class Rules:
     def __init__(self, policies: Sequence[Policy], states: Sequence[Any]) -> None:
         """``states`` are all the arrays of states, row by row, that a rule may be called for."""
         self.policies = tuple(policies)
-        self.row: Any = np.zeros(bulk.RULES, dtype=np.int64)
+        self.row: Any = np.zeros(search.RULES, dtype=np.int64)
         self._raised: tuple[str, BaseException] | None = None
         self._stopped = False
         self._kept: list[Any] = []
@@ -106,8 +106,8 @@ class Rules:
             self.row[k] = self._callback(policy.name, policy.rule)
             fresh = getattr(policy.rule, "fresh", None)
             if fresh is not None:
-                self.row[bulk.FRESH + k] = self._callback(policy.name, _without_arguments(fresh))
-                self.row[bulk.STATEFUL] = 1
+                self.row[search.FRESH + k] = self._callback(policy.name, _without_arguments(fresh))
+                self.row[search.STATEFUL] = 1
 
     @contextmanager
     def running(self) -> Iterator[Any]:
@@ -127,7 +127,7 @@ class Rules:
                 for space, name, plain, _ in self._bound:
                     space[name] = plain
                 self._stopped = False
-                self.row[bulk.HALT] = 0
+                self.row[search.HALT] = 0
         if self._raised is not None:
             name, error = self._raised
             self._raised = None
@@ -164,7 +164,7 @@ class Rules:
 
     def _stop(self) -> None:
         self._stopped = True
-        self.row[bulk.HALT] = 1
+        self.row[search.HALT] = 1
 
     def _callback(self, name: str, rule: Callable[[Any, int], None]) -> int:
         views = self._views

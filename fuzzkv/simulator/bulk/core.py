@@ -20,6 +20,7 @@ from fuzzkv.semantics.layout import SIZE
 from fuzzkv.semantics.ops import (
     accounting,
     admission,
+    evidence_checks,
     generation,
     groups,
     index,
@@ -30,10 +31,10 @@ from fuzzkv.semantics.ops import (
     transfers,
     workload,
 )
-from fuzzkv.semantics.ops import evidence_checks as warrants
 from fuzzkv.semantics.policy import Policy, Rule
 from fuzzkv.semantics.schedule import ACT, OPS
-from fuzzkv.simulator.bulk import search as bulk
+from fuzzkv.simulator import interpreters
+from fuzzkv.simulator.bulk import search
 from fuzzkv.simulator.bulk.store import load_compiled, load_known
 from fuzzkv.simulator.interpreters import EVENTS, python_apply, text_of
 from fuzzkv.simulator.linker import span, unique_name, write_out
@@ -53,15 +54,15 @@ FUNCTIONS = (
     novelty.features,
     novelty.watch,
     novelty.remember,
-    bulk.begin,
-    bulk.run,
-    bulk.failed,
-    bulk.acted,
-    bulk.follows,
-    bulk.shows,
-    bulk.entry,
-    bulk.judge,
-    bulk.search,
+    search.begin,
+    search.run,
+    search.failed,
+    search.acted,
+    search.follows,
+    search.shows,
+    search.entry,
+    search.judge,
+    search.search,
 )
 """What is compiled behind the text, callees first."""
 _NJIT = "@njit(cache=True)\n"
@@ -83,7 +84,7 @@ _TEXTS = (
     scales,
     renewal,
     accounting,
-    warrants,
+    evidence_checks,
     workload,
 )
 """Modules whose functions a rule finds compiled in the core."""
@@ -116,7 +117,7 @@ def _numbers() -> str:
     """The numbers that the functions use, by value: with one of them the source changes, and so its hash."""
     used = {name for function in FUNCTIONS for name in function.__code__.co_names}
     found = {}
-    for space in (layout, schedule, drawing, novelty, bulk):
+    for space in (layout, schedule, drawing, novelty, search):
         found.update({name: value for name, value in vars(space).items() if isinstance(value, (int, tuple))})
     return "\n".join(f"{name} = {found[name]!r}" for name in sorted(used & set(found)))
 
@@ -154,9 +155,9 @@ def core_source() -> str:
 @lru_cache(maxsize=1)
 def core() -> ModuleType:
     """The compiled core (half a minute the first time, then from the cache)."""
-    # Written out from these files, which takes half a second itself.
-    folders = (Path(str(layout.__file__)).parent, Path(__file__).parent)
-    files = sorted(path for folder in folders for path in folder.glob("*.py"))
+    # Written out from these packages, which takes half a second itself.
+    folders = (Path(str(module.__file__)).parent for module in (layout, interpreters, drawing))
+    files = sorted(path for folder in folders for path in folder.rglob("*.py"))
     return load_known("".join(path.read_text() for path in files), "core", core_source)
 
 
@@ -182,7 +183,7 @@ def span_of(policies: Sequence[Policy]) -> int:
 def interpreted(policies: tuple[Policy, ...]) -> dict[str, Any]:
     """The functions of the core with nothing compiled, for tests: they read the written-out Python text."""
     reader = python_apply(policies)
-    space = {**vars(drawing), **vars(novelty), **vars(bulk)}
+    space = {**vars(drawing), **vars(novelty), **vars(search)}
     space["apply"] = lambda s, op, a, b, mask, rules: reader(s, op, a, b, mask)
     space["damage"] = facts.damage
     space.update({function.__name__: FunctionType(function.__code__, space) for function in FUNCTIONS})

@@ -13,7 +13,7 @@ from fuzzkv.semantics.contract.invariants import INVARIANTS
 from fuzzkv.semantics.layout import CLAUSES, COLUMNS, GOALS, NCLAUSE, NGOAL, NINV, PRIMITIVES
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import Config, Event, Schedule, afterwards
-from fuzzkv.simulator.bulk import search as bulk
+from fuzzkv.simulator.bulk import search
 from fuzzkv.simulator.bulk.callbacks import Rules
 from fuzzkv.simulator.bulk.core import core, span_of
 from fuzzkv.simulator.bulk.tally import FoundClass, Tally
@@ -77,8 +77,11 @@ class BulkEngine:
         self._rules = Rules(policies, (self._states, self._ends, self._one))
         self._events = _numbers(MAX_EVENTS, 3)
         self._scratch = _numbers(2, WHEEL)
-        self._keys, self._hits = _numbers(bulk.MAX_CLASSES, bulk.KEY), _numbers(bulk.MAX_CLASSES, bulk.HITS)
-        self._witness = _numbers(bulk.MAX_CLASSES, MAX_EVENTS, 3)
+        self._keys, self._hits = (
+            _numbers(search.MAX_CLASSES, search.KEY),
+            _numbers(search.MAX_CLASSES, search.HITS),
+        )
+        self._witness = _numbers(search.MAX_CLASSES, MAX_EVENTS, 3)
         self._totals, self._refused, self._goals = _numbers(6), _numbers(NCLAUSE), _numbers(NGOAL)
         self._pool, self._lengths = _numbers(novelty.POOL, MAX_EVENTS, 3), _numbers(novelty.POOL)
         self._bits, self._memory = np.zeros(novelty.BITS, dtype=np.uint8), _numbers(novelty.MEMORY)
@@ -239,8 +242,8 @@ class BulkEngine:
                     PRIMITIVES[primitive],
                     seen,
                     number,
-                    bool(rank & bulk.CAUSE),
-                    bool(rank & bulk.DAMAGE),
+                    bool(rank & search.CAUSE),
+                    bool(rank & search.DAMAGE),
                     _as_events(self._witness[c, :length]),
                     freely,
                 )

@@ -275,8 +275,8 @@ def test_an_interrupt_keeps_what_was_found(tmp_path: Path) -> None:
 def test_time_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = itertools.count()
     clock = SimpleNamespace(monotonic=lambda: next(ticks) / 100)
-    for module in ("hunt", "searching", "accepting"):
-        monkeypatch.setattr(f"fuzzkv.targets.vllm.{module}.time", clock)
+    for module in ("hunt", "loop", "admission"):
+        monkeypatch.setattr(f"fuzzkv.search.live.{module}.time", clock)
     result, _ = hunt(tmp_path, toy(), max_examples=None, max_time=5.0, alone=1000)
     assert result.outcome == "clean" and next(ticks) < 600
     assert [len(row["policies"]) for row in result.report["rows"]] == [3], "so little time is one set of all"

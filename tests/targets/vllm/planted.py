@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from fuzzkv.targets.vllm.engine.host_tier import HostSpec, HostWorker
 from vllm.v1.kv_offload.base import (
     CanonicalKVCaches,
     OffloadingWorker,
@@ -17,6 +16,8 @@ from vllm.v1.kv_offload.base import (
     TransferResult,
 )
 from vllm.v1.kv_offload.cpu.manager import CPUOffloadingManager
+
+from fuzzkv.targets.vllm.engine.host_tier import HostSpec, HostWorker
 
 
 class Twin(HostSpec):

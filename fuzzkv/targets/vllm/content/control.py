@@ -1,10 +1,12 @@
 """The isolated control: what a request generates when nothing else happens.
 
-A plain engine in a process of its own (vLLM's KV connector is one for a whole process), one request at a time, no prefix
-cache, whole prompts. Answers depend on the model, the engine's version, the KV number format, the adapter and the prompt
-alone, so they are kept, in memory and in the user's cache folder; a longer answer serves shorter questions.
+A plain engine in a process of its own (vLLM's KV connector is one for a whole process), one request at a
+time, no prefix cache, whole prompts. Answers depend on the model, the engine's version, the KV number format,
+the adapter and the prompt alone, so they are kept, in memory and in the user's cache folder; a longer answer
+serves shorter questions.
 
-``python -m fuzzkv.targets.vllm.content.control CONFIG.json``: the process. Questions and answers are lines of JSON on its standard input and output.
+``python -m fuzzkv.targets.vllm.content.control CONFIG.json``: the process. Questions and answers are lines of
+JSON on its standard input and output.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """A host tier on host memory under vLLM's own offloading connector, on any device.
 
-vLLM's ``CPUOffloadingSpec`` keeps the scheduler's side (which chunks are stored, looked up, evicted); only the worker that copies is
-ours, so time is ours too (:mod:`fuzzkv.targets.vllm.engine.transfer_channel`). vLLM finds :class:`HostSpec` by ``spec_name`` and ``spec_module_path``. Imports
-vllm and torch: only a process that runs an engine imports it.
+vLLM's ``CPUOffloadingSpec`` keeps the scheduler's side (which chunks are stored, looked up, evicted); only
+the worker that copies is ours, so time is ours too (:mod:`fuzzkv.targets.vllm.engine.transfer_channel`). vLLM
+finds :class:`HostSpec` by ``spec_name`` and ``spec_module_path``. Imports vllm and torch: only a process that
+runs an engine imports it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""What this build of the engine can do, found out by trying: each attempt of :mod:`fuzzkv.targets.vllm.engine.attempts` in a process of its own.
+"""What this build of the engine can do, found out by trying: each attempt of
+:mod:`fuzzkv.targets.vllm.engine.attempts` in a process of its own.
 
-Verdicts: ``supported`` (it ran, did something, and its tokens are a plain engine's, or near enough where the format is lossy),
-``fails alone`` (accepted, and wrong or dead without any other policy), ``inert`` (accepted without a word, and nothing is
-different), ``not in this build`` (refused, in the engine's own words), ``unknown`` (no answer in time). Results are kept by the
-engine's version in the user's cache folder.
+Verdicts: ``supported`` (it ran, did something, and its tokens are a plain engine's, or near enough where the
+format is lossy), ``fails alone`` (accepted, and wrong or dead without any other policy), ``inert`` (accepted
+without a word, and nothing is different), ``not in this build`` (refused, in the engine's own words),
+``unknown`` (no answer in time). Results are kept by the engine's version in the user's cache folder.
 """
 
 from __future__ import annotations

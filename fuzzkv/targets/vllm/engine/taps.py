@@ -1,5 +1,6 @@
-"""Taps on the engine's page bookkeeping: wrappers that write the page-event log and change nothing. Part of :mod:`fuzzkv.targets.vllm.engine.internals`:
-it wraps vLLM's own objects, which it is handed, and imports nothing of vLLM.
+"""Taps on the engine's page bookkeeping: wrappers that write the page-event log and change nothing. Part of
+:mod:`fuzzkv.targets.vllm.engine.internals`: it wraps vLLM's own objects, which it is handed, and imports
+nothing of vLLM.
 """
 
 from __future__ import annotations

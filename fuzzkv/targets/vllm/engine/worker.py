@@ -1,9 +1,11 @@
-"""``python -m fuzzkv.targets.vllm.engine.worker JOB.json FD``: one life. Reads schedules from standard input, one JSON line each, and answers each with
-one JSON line on file descriptor ``FD``; ends when its input does.
+"""``python -m fuzzkv.targets.vllm.engine.worker JOB.json FD``: one life. Reads schedules from standard input,
+one JSON line each, and answers each with one JSON line on file descriptor ``FD``; ends when its input
+does.
 
-``JOB.json`` holds ``{"config": ..., "watchers": ["module:factory", ...], "checks": bool}``; a factory is called with the engine and
-gives a :class:`~fuzzkv.targets.vllm.engine.driver.Watcher`. Answers: ``ready`` or ``error`` once, then ``history`` for each schedule, with the memory
-of the process (``rss``, MiB) and whether the life is ``over``.
+``JOB.json`` holds ``{"config": ..., "watchers": ["module:factory", ...], "checks": bool}``; a factory is
+called with the engine and gives a :class:`~fuzzkv.targets.vllm.engine.driver.Watcher`. Answers: ``ready`` or
+``error`` once, then ``history`` for each schedule, with the memory of the process (``rss``, MiB) and whether
+the life is ``over``.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class Nursery:
 
         self.folder = Path(tempfile.mkdtemp(prefix="fuzzkv-nursery-"))
         self.socket = self.folder / "s"
-        root = str(Path(__file__).parents[2])
+        root = str(Path(__file__).parents[4])
         path = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH", "")) if p)
         with (self.folder / "log").open("wb") as log:
             self.process = subprocess.Popen(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-
-from fuzzkv.targets.vllm.engine.host_tier import HostSpec
 from vllm.v1.kv_offload.tiering.example.manager import ExampleSecondaryTierManager
 from vllm.v1.kv_offload.tiering.manager import CPUPrimaryTierOffloadingManager, TieringOffloadingManager
+
+from fuzzkv.targets.vllm.engine.host_tier import HostSpec
 
 
 class Memory:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from fuzzkv.cases.casebook import Recipe
-from fuzzkv.explain.guarding import COPIES, Blamed, Tried, proposed
+from fuzzkv.explain.guards import COPIES, Blamed, Tried, proposed
 from fuzzkv.explain.weakest_guard import Asked
 from fuzzkv.semantics.guard_facts import FACTS, MEASURES
 from fuzzkv.semantics.schedule import STEP
