@@ -117,7 +117,7 @@ SAID: Mapping[str, str] = {
     "run_ahead": "launches a step ahead that will write {page}",
     "receive": "begins to receive {page} from a peer",
     "spill": "begins to copy {page} to the external store",
-    "end_copy": "what was in flight for {page} lands",
+    "end_copy": "what {actor} put in flight lands",
     "trust": "counts {page} as valid while its copy is in flight",
     "pin": "pins the host copy of {page}",
     "unpin": "unpins host frame {detail}",

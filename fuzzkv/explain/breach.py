@@ -27,7 +27,21 @@ from fuzzkv.semantics.identity import (
     T_WEIGHTS,
     field,
 )
-from fuzzkv.semantics.layout import COLUMNS, DELETE, EXACT, GARBLED, INT8, NP, NR, ORPHAN, PAGES, SKEWED
+from fuzzkv.semantics.layout import (
+    COLUMNS,
+    GARBLED,
+    INT8,
+    ND,
+    NH,
+    NP,
+    NQ,
+    NR,
+    NX,
+    ORPHAN,
+    PAGES,
+    PENDING,
+    SKEWED,
+)
 from fuzzkv.semantics.ops.admission import ROUNDS_IDLE
 from fuzzkv.semantics.ops.index import served
 from fuzzkv.semantics.schedule import Config
@@ -98,49 +112,43 @@ def copies(scene: Scene) -> str:
     """Where the page is, and how good."""
     s, p = scene.s, scene.page
     if scene.at("OWNED", p) == 0:
-        return f"{scene.name} isn't there: its session isn't open"
+        gone = "is open no more" if scene.at("R_ACTIVE", scene.slot) == 0 else "has no such page any more"
+        return f"{scene.session} {gone}"
     found = []
     for there, exact, tier, frame, tag, level in (
         (present(s, p), device_exact(s, p), "on the device", "DEV", "D_TAG", "D_PREC"),
         (hosted(s, p), host_exact(s, p), "on the host", "HOST", "H_TAG", "H_PREC"),
     ):
-        f = scene.at(frame, p)
+        f, want = scene.at(frame, p), scene.at("WANT", p)
         if there and exact:
             found.append(f"an exact copy {tier}")
-        elif there and scene.at(tag, f) == scene.at("WANT", p):
+        elif there and scene.at(tag, f) == want:
             found.append(f"a copy at {8 if scene.at(level, f) == INT8 else 4} bits {tier}")
         elif there:
-            found.append(
-                f"bytes {tier} that aren't what its reader expects ({other(scene.at(tag, f), scene.at('WANT', p))})"
-            )
-    if not found and scene.at("TODO", p) == 1:
-        return f"{scene.name} is still to be computed"
-    if not found:
-        told = ", and was declared evicted" if scene.at("EVICTED", p) == 1 else ""
-        return f"{scene.name} has no copy{told}"
-    return f"{scene.name} has {joined(found)}"
-
-
-def _content(scene: Scene) -> str:
-    quoting = scene.quoting()
-    tail = (
-        f", and {joined(quoting)} {'quotes' if len(quoting) == 1 else 'quote'} it"
-        if quoting
-        else ", and nobody quotes it"
+            found.append(f"bytes {tier} that its reader doesn't expect ({other(scene.at(tag, f), want)})")
+    if found:
+        return f"{scene.name} has {joined(found)}"
+    told = ", and was declared evicted" if scene.at("EVICTED", p) == 1 else ""
+    return f"{scene.name} has no copy" + (
+        " and is still to be computed" if scene.at("TODO", p) == 1 else told
     )
-    return copies(scene) + tail
+
+
+def _quoted(scene: Scene) -> str:
+    quoting = scene.quoting()
+    if not quoting:
+        return f"{copies(scene)}, and nobody quotes it"
+    return f"{copies(scene)}, and {joined(quoting)} {'quotes' if len(quoting) == 1 else 'quote'} it"
 
 
 def _losses(scene: Scene) -> str:
     r = scene.slot
-    each = [
-        f"{name} {scene.at('SPENT', k * NR + r)}"
-        for k, name in enumerate(scene.policies)
-        if scene.at("SPENT", k * NR + r)
-    ]
-    return f"{scene.session} has lost {scene.at('R_LOSS', r)} permille" + (
-        f" ({joined(each)})" if each else ""
-    )
+    each = {name: scene.at("SPENT", k * NR + r) for k, name in enumerate(scene.policies)}
+    parts = [f"{name} {loss}" for name, loss in each.items() if loss]
+    whole = scene.at("R_LOSS", r)
+    if not whole:
+        return f"{scene.session} has lost nothing"
+    return f"{scene.session} has lost {whole} permille" + (f" ({joined(parts)})" if len(parts) > 1 else "")
 
 
 def _frames(scene: Scene) -> str:
@@ -149,7 +157,7 @@ def _frames(scene: Scene) -> str:
     needs = [f"session {r} needs {missing_frames(s, r)}" for r in range(NR) if waiting(s, r)]
     waits = joined(needs) if needs else "no session waits"
     free = free_or_pending(s)
-    kept = sum(scene.at("D_PAGE", f) == -3 for f in range(16))
+    kept = sum(scene.at("D_PAGE", f) == PENDING for f in range(ND))
     fence = f", {kept} of them behind the fence" if kept else ""
     return f"{counted(runs, 'session')} {'runs' if runs == 1 else 'run'}, {waits}, and {free} device frames are free{fence}"
 
@@ -157,29 +165,41 @@ def _frames(scene: Scene) -> str:
 def _evidence(scene: Scene) -> str:
     p = scene.page
     if scene.at("CERT", p):
-        return f"the certificate of {scene.name} is of {_TARGETS[scene.at('CERT', p) - 1]}, and nobody deletes or degrades on it"
+        target = _TARGETS[scene.at("CERT", p) - 1]
+        return f"the certificate of {scene.name} is of {target}, and nobody deletes or degrades on it"
     if scene.at("OWNED", p) == 0:
-        return f"{scene.session} isn't open"
-    unseen = scene.at("LIFE", p) - scene.at("SEEN", p)
-    return f"{scene.name} was last read {counted(unseen, 'step')} ago, and nobody acts on a certificate of it"
+        return f"{scene.session} is open no more"
+    return f"{_read(scene)}, and nobody acts on a certificate of it"
+
+
+def _read(scene: Scene) -> str:
+    unseen = scene.at("LIFE", scene.page) - scene.at("SEEN", scene.page)
+    if not unseen:
+        return f"the last step of {scene.session} has read {scene.name}"
+    return f"{counted(unseen, 'step')} of {scene.session} {'has' if unseen == 1 else 'have'} run since one read {scene.name}"
 
 
 def _served(scene: Scene) -> str:
     n = scene.at("R_N", scene.slot)
     can = sum(bool(served(scene.s, scene.slot * PAGES + i)) for i in range(n))
-    return f"{can} of the {counted(n, 'page')} of {scene.session} can be served from elsewhere, and nobody says more"
+    return (
+        f"{scene.session} has {counted(n, 'page')}, {can} can be served from elsewhere, and nobody says more"
+    )
 
 
 def _books(scene: Scene) -> str:
-    filed = [
-        f"device frame {f} in queue {scene.at('D_QUEUE', f) - 1}" for f in range(16) if scene.at("D_QUEUE", f)
+    filed = [scene.at("D_QUEUE", f) for f in range(ND)]
+    said = [f"device frame {f} is filed in queue {q - 1}" for f, q in enumerate(filed) if q]
+    said += [
+        f"queue {q} counts {scene.at('Q_LEN', q)} and holds {filed.count(q + 1)}"
+        for q in range(NQ)
+        if scene.at("Q_LEN", q) != filed.count(q + 1)
     ]
-    left = sum(scene.at("H_PAGE", f) <= ORPHAN for f in range(12))
-    pins = sum(scene.at("H_PIN", f) for f in range(12))
-    return (
-        f"{joined(filed) if filed else 'no frame'} {'is' if len(filed) < 2 else 'are'} filed as evictable, {counted(pins, 'pin')} "
-        f"{'is' if pins == 1 else 'are'} held, {left} of them of a session that has ended"
-    )
+    for f in range(NH):
+        if scene.at("H_PIN", f):
+            left = ", though its session has ended" if scene.at("H_PAGE", f) <= ORPHAN else ""
+            said.append(f"host frame {f} is pinned{left}")
+    return joined(said) if said else "nothing is filed as evictable or pinned"
 
 
 def _boundary(scene: Scene) -> str:
@@ -193,6 +213,8 @@ def _boundary(scene: Scene) -> str:
 
 
 MATTERS: Final[Mapping[str, Callable[[Scene], str]]] = {
+    "I1": _quoted,
+    "I12": _quoted,
     "I10": _boundary,
     "I11": _books,
     "I13": _frames,
@@ -207,68 +229,79 @@ def control(invariant: str, scene: Scene, latencies: Sequence[int]) -> str:
     """What matters for the invariant, in an arm that kept it."""
     if invariant == "I14":
         return f"the slowest step takes {counted(max(latencies, default=0), 'tick')}"
-    return MATTERS.get(invariant, _content)(scene)
+    return MATTERS.get(invariant, copies)(scene)
 
 
 def clash(invariant: str, scene: Scene, record: Record, number: str) -> str:
     """What is so at the node ``number`` that broke the invariant, read off the state after it."""
-    p, name = scene.page, scene.name
-    said = {
-        "I10": lambda: _boundary(scene) + f", while {number} goes on from {counted(record.detail, 'page')}",
-        "I11": lambda: _books(scene),
-        "I13": lambda: f"{ROUNDS_IDLE} rounds have ended by {number} and {_frames(scene)}",
-        "I14": lambda: _late(scene, record, number),
-        "I15": lambda: f"{number} counts {name}, of which no copy is there or on its way",
-        "I17": lambda: _uncovered(scene, record, number),
-        "I18": lambda: (
-            f"with {number} {_losses(scene)}; the budget is {scene.config.ledger}, and "
-            f"{scene.config.headroom} more is what can't be told from it"
+    said: Mapping[str, Callable[[Scene, Record, str], str]] = {
+        "I1": _nothing_exact,
+        "I10": _apart,
+        "I11": lambda scene, record, number: f"after {number} {_books(scene)}",
+        "I12": _nothing_exact,
+        "I13": lambda scene, record, number: f"{ROUNDS_IDLE} rounds have ended by {number}: {_frames(scene)}",
+        "I14": _late,
+        "I15": lambda scene, record, number: (
+            f"{number} counts {scene.name}, of which no copy is there or on its way"
         ),
+        "I17": _uncovered,
+        "I18": _beyond,
     }
     if invariant in said:
-        return said[invariant]()
-    if invariant in ("I1", "I12"):
-        if record.primitive == "step":
-            return f"{number} asks for {name}, and {_content(scene)}"
-        return f"after {number} {_content(scene)}"
+        return said[invariant](scene, record, number)
     if invariant == "I2" and record.primitive.startswith("drop"):
-        return f"{number} gives a frame of {name} back with a copy in flight on it"
+        return f"{number} gives a frame of {scene.name} back with a copy in flight on it"
     return _bytes(scene, record, number)
 
 
+def _nothing_exact(scene: Scene, record: Record, number: str) -> str:
+    if record.primitive == "step":
+        return f"{number} asks for {scene.name}, and {_quoted(scene)}"
+    return f"after {number} {_quoted(scene)}"
+
+
+def _apart(scene: Scene, record: Record, number: str) -> str:
+    return f"{_boundary(scene)}, while {number} goes on from {counted(record.detail, 'page')}"
+
+
+def _beyond(scene: Scene, record: Record, number: str) -> str:
+    config = scene.config
+    return f"with {number} {_losses(scene)}, which is more than {config.headroom} above the budget of {config.ledger}"
+
+
 def _bytes(scene: Scene, record: Record, number: str) -> str:
-    p, want = scene.page, scene.at("WANT", scene.page)
-    d = scene.at("DEV", p)
+    want, d = scene.at("WANT", scene.page), scene.at("DEV", scene.page)
     if record.primitive == "hit":
-        x = next((x for x in range(8) if scene.at("X_KEY", x) > 0), 0)
+        x = next((x for x in range(NX) if scene.at("X_KEY", x) > 0), 0)
         if not scene.at("X_FULL", x):
             return f"the entry that {number} takes was never filled"
-        return f"{number} takes bytes for {scene.name} that aren't what its reader expects: {other(scene.at('X_TAG', x), want)}"
+        differ = other(scene.at("X_TAG", x), want)
+        return f"{number} takes bytes for {scene.name} that its reader doesn't expect ({differ})"
     if record.primitive == "write_scale":
         return f"{number} writes as in layout {record.detail}, and the pool has layout {scene.at('LAYOUT')}"
     if record.primitive == "trim":
-        return f"{number} cuts at page {record.detail}, and the ring has run on to position {scene.config and record.detail}"
+        return f"{number} cuts where the offset says, in a ring that has wrapped"
     if d >= 0 and scene.at("D_TAG", d) != want:
-        return f"at {number} the bytes of {scene.name} aren't what its reader expects: {other(scene.at('D_TAG', d), want)}"
+        return f"at {number} the bytes of {scene.name} aren't what its reader expects ({other(scene.at('D_TAG', d), want)})"
     return f"at {number} {copies(scene)}"
 
 
 def _late(scene: Scene, record: Record, number: str) -> str:
+    config = scene.config
     objective = (
-        f"the objective is {scene.config.objective} ticks, and {scene.config.tolerance} more are tolerated"
+        f"the objective is {counted(config.objective, 'tick')}, and {config.tolerance} more are tolerated"
     )
     if record.primitive == "step":
         return f"{number} takes {counted(record.detail, 'tick')}; {objective}"
-    r = next((r for r in range(NR) if scene.at("RUN_ON", r) and scene.at("R_ACTIVE", r)), scene.slot)
-    ticks = scene.at("R_N", r) * scene.config.page_cost + scene.config.step_cost
-    return f"{number} finds no device frame, and computing {scene.session} again takes {counted(ticks, 'tick')}; {objective}"
+    ticks = scene.at("R_N", scene.slot) * config.page_cost + config.step_cost
+    again = f"to compute {scene.session} again takes {counted(ticks, 'tick')}"
+    return f"{number} finds no device frame, and {again}; {objective}"
 
 
 def _uncovered(scene: Scene, record: Record, number: str) -> str:
-    p, name = scene.page, scene.name
     if record.primitive == "spend":
-        use = _USES[record.detail - 1]
-        return f"{number} takes a certificate of {_TARGETS[scene.at('CERT', p) - 1]} for {use}"
-    k = scene.policies.index(record.actor) if record.actor in scene.policies else 0
-    unseen = scene.at("LIFE", p) - scene.at("SEEN", p)
-    return f"at {number} {name} was last read {counted(unseen, 'step')} ago; the evidence holds for {counted(scene.at('MF_HORIZON', k), 'step')}"
+        target = _TARGETS[scene.at("CERT", scene.page) - 1]
+        return f"{number} takes a certificate of {target} for {_USES[record.detail - 1]}"
+    k = scene.policies.index(record.actor or "")
+    horizon = counted(scene.at("MF_HORIZON", k), "step")
+    return f"at {number} {_read(scene)}, and the evidence holds for {horizon}"

@@ -48,7 +48,6 @@ BOUND: Final[Mapping[str, str]] = {
     "RING_OFF": "ring",
     "HOLD": "kept",
     "R_LOSS": "charged",
-    "SPENT": "charged",
     "R_ADAPTER": "expected",
     "R_SCHEME": "expected",
     "WEIGHTS": "expected",
@@ -71,10 +70,9 @@ BOUND: Final[Mapping[str, str]] = {
     "X_KEY": "published",
 }
 """Columns in which a number that isn't 0 binds whoever reads it, and how."""
-_OF_SESSION = frozenset(
-    "R_N R_TODO R_ACTIVE R_DRAFT R_LOSS R_ADAPTER R_SCHEME R_ASKED RUN_ON HOLD GROUP G_AT R_BOUND RING RING_IDX "
-    "RING_OFF".split()
-)
+_OF_SESSION = {"HOLD", "GROUP", "G_AT", "RING", "RUN_ON"} | {
+    name for name in BOUND if name.startswith(("R_", "RING_"))
+}
 MACHINE: Thing = ("machine",)
 
 
@@ -127,8 +125,9 @@ def links_of(nodes: Sequence[Node], first: Sequence[int]) -> list[Link]:
                 found.setdefault(key, (access.value, []))[1].append(f"DEV[{access.place}]={access.value}")
             for kind, about, where in _means(access, node, nodes[access.writer], opened, cells):
                 key = (access.writer, n, kind if access not in looked else "saw", about, where)
-                value, named = found.setdefault(key, (access.value, []))
-                named.append(f"{access.column}[{access.place}]={access.value}")
+                found.setdefault(key, (access.value, []))[1].append(
+                    f"{access.column}[{access.place}]={access.value}"
+                )
     return [Link(*key[:4], key[4], value, tuple(named)) for key, (value, named) in found.items()]
 
 
@@ -142,9 +141,9 @@ def _means(
         gone = value < 0 and made not in OPENS
         if gone and _concerns(node, place):
             yield "dropped", after.page(place), "device" if column == "DEV" else "host"
-        elif value >= 0 and column == "HOST" and made in BEGINS and _concerns(node, place):
-            if before.get("H_FILL", value) == 0 and act not in LANDS:
-                yield "unfilled", after.page(place), "host"
+        begun = value >= 0 and column == "HOST" and made in BEGINS and act not in LANDS
+        if begun and _concerns(node, place) and before.get("H_FILL", value) == 0:
+            yield "unfilled", after.page(place), "host"
     elif column in BYTES:
         device = column.startswith("D_")
         for p in _pages_of(node, place, device):
@@ -169,7 +168,7 @@ def _means(
         elif value > before.get("NOW"):
             yield "queued", MACHINE, ""
     elif column in BOUND and value != 0:
-        yield from _bound(column, place, node, made, before, after)
+        yield from _bound(column, place, node, made, after)
 
 
 def _bytes(
@@ -184,9 +183,7 @@ def _bytes(
     elif made in BEGINS:
         if column.endswith("FILL") and value == 0 and act not in LANDS:
             yield "unfilled", page, where
-    elif value != 0 and column.endswith(("TAG", "PREC")):
-        yield "rewrote", page, where
-    elif made == "trust" and column == "D_FILL":
+    elif (value != 0 and column.endswith(("TAG", "PREC"))) or (made == "trust" and column == "D_FILL"):
         yield "rewrote", page, where
 
 
@@ -219,13 +216,22 @@ def _flight(j: int, node: Node, before: Cells, after: Cells) -> Iterator[tuple[s
         if not _concerns(node, p):
             continue
         (device, host), _ = node.frames[p]
-        if (device >= 0 and device in on_device) or (host >= 0 and host in on_host):
-            yield "in-flight", after.page(p), "device" if device in on_device else "host"
+        tiers = _GIVES.get(node.record.primitive, ("device", "host"))
+        for tier, frame, busy in (("device", device, on_device), ("host", host, on_host)):
+            if tier in tiers and frame >= 0 and frame in busy:
+                yield "in-flight", after.page(p), tier
 
 
-def _bound(
-    column: str, place: int, node: Node, made: str, before: Cells, after: Cells
-) -> Iterator[tuple[str, Thing, str]]:
+_GIVES: Final[Mapping[str, tuple[str, ...]]] = {
+    "drop_device": ("device",),
+    "quantise": ("device",),
+    "encode": ("device",),
+    "drop_host": ("host",),
+}
+"""The tier whose frame a primitive gives back or rewrites."""
+
+
+def _bound(column: str, place: int, node: Node, made: str, after: Cells) -> Iterator[tuple[str, Thing, str]]:
     kind = BOUND[column]
     if column in ("D_SIDE", "D_CODED", "D_PAY"):
         for p in _pages_of(node, place, True):
@@ -234,8 +240,6 @@ def _bound(
         yield kind, ("frame", place), "host"
     elif column == "D_QUEUE":
         yield kind, ("frame", place), "device"
-    elif column == "SPENT":
-        yield kind, after.session(place % 2), ""
     elif column.startswith("X_"):
         yield "copied" if made in LANDS else kind, ("entry", place), "store"
     elif column in _OF_SESSION:
@@ -255,8 +259,9 @@ def _concerns(node: Node, p: int) -> bool:
 
 
 _WHOLE = frozenset(
-    "step grow report resume preempt rewind trim fork finish pause prefill end_round doze load_weights admit".split()
+    {"step", "grow", "report", "resume", "preempt", "rewind", "trim", "fork", "finish", "pause"}
 )
+_WHOLE |= {"prefill", "end_round", "doze", "load_weights", "admit"}
 """Primitives that are about all pages of a session."""
 
 

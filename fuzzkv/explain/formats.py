@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from fuzzkv.core.glossary import joined
 from fuzzkv.explain.graph import Explanation, Tie, all_ties
 
 SCHEMA_VERSION = 1
@@ -76,7 +77,17 @@ def _edge(found: Explanation, tie: Tie) -> dict[str, Any]:
 
 
 def _names(found: Explanation) -> str:
-    return f"Let {', '.join(f'{name} be {what}' for name, what in found.names)}. Then:"
+    """``Let p and q be pages 1 and 3 of session 0, and u be page 0 of session 1. Then:``"""
+    of: dict[str, list[tuple[str, str]]] = {}
+    for name, what in found.bound:
+        noun, number, whose = what.split(" ", 2)
+        of.setdefault(f"{noun} {whose}", []).append((name, number))
+    said = []
+    for what, bound in of.items():
+        noun, whose = what.split(" ", 1)
+        names, numbers = joined([name for name, _ in bound]), joined([number for _, number in bound])
+        said.append(f"{names} be {noun}{'s' if len(bound) > 1 else ''} {numbers} {whose}")
+    return f"Let {', and '.join(said)}. Then:" if said else "What happened:"
 
 
 def _listed(found: Explanation, form: str) -> Sequence[str]:

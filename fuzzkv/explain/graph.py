@@ -7,6 +7,7 @@ Nodes are numbered in the order in which they ran.  An edge runs from the earlie
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -110,8 +111,9 @@ class Chain:
 class Explanation:
     """A case explained.
 
-    ``names`` binds the names that the sentences use; ``clash`` says what the invariant asks and what is so instead;
-    ``controls`` are lines, one an arm; ``refusing`` and ``guard`` the solver's lines, ``None`` where nobody asked for them; ``unit`` is that of an act's time.
+    ``names`` binds all names of the run, ``bound`` those that the text uses; ``clash`` says what is so where the invariant
+    asks for something else; ``controls`` are lines, one an arm; ``refusing`` and ``guard`` are the solver's lines, ``None``
+    where nobody asked for them; ``unit`` is that of an act's time; ``lanes`` say who moves what where, for a figure.
     """
 
     case: str
@@ -136,6 +138,13 @@ class Explanation:
     def numbers(self) -> dict[int, int]:
         """Listed node -> its number in the text, from 1."""
         return {node: i for i, node in enumerate(self.chain.listed, 1)}
+
+    @property
+    def bound(self) -> list[tuple[str, str]]:
+        """The names that what is printed uses, and what they stand for."""
+        said = [self.act(n).text for n in self.chain.listed]
+        words = set(re.findall(r"\w+", " ".join([*said, *self.sentences(), self.clash, *self.controls])))
+        return [(name, what) for name, what in self.names if name in words]
 
     def sentences(self) -> list[str]:
         """One sentence for every dependency of the chain."""

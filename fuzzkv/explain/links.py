@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import networkx as nx
@@ -33,6 +34,7 @@ FOLLOW: Final[Mapping[str, tuple[str, ...]]] = {
     "copied": ("carried", "copied", "wrote", "rewrote"),
     "carried": ("wrote", "copied", "rewrote", "freed", "expected"),
     "in-flight": ("wrote", "copied"),
+    "rewrote": ("wrote", "copied"),
     "charged": ("charged",),
     "queued": ("queued",),
     "waited": ("queued", "dropped"),
@@ -43,7 +45,7 @@ FOLLOW: Final[Mapping[str, tuple[str, ...]]] = {
     "scaled": ("scaled",),
     "wrote": ("freed",),
     "freed": ("freed",),
-    "failed": ("failed",),
+    "failed": ("failed", "in-flight", "carried"),
     "expected": ("rewrote", "kept"),
     "read": ("stored", "loaded"),
     "loaded": ("stored",),
@@ -54,11 +56,24 @@ FOLLOW: Final[Mapping[str, tuple[str, ...]]] = {
 
 ANYWHERE: Final = frozenset({"deferred", "queued", "freed", "pinned"})
 """Kinds that are followed whatever they are about; the others only about the same thing."""
-FROM_ALL: Final = frozenset({"waited", "expected", "published"})
+FROM_ALL: Final = frozenset({"waited", "expected", "published", "failed"})
 """Kinds from which the way goes on to other pages."""
 
 ASIDE: Final = frozenset(
-    {"opened", "withdrew", "aged", "asked", "freed", "idle", "read", "saw", "part", "queued", "charged", "unfilled"}
+    {
+        "opened",
+        "withdrew",
+        "aged",
+        "asked",
+        "freed",
+        "idle",
+        "read",
+        "saw",
+        "part",
+        "queued",
+        "charged",
+        "unfilled",
+    }
 )
 """Kinds with which no story begins, unless there is no other."""
 ONLY: Final[Mapping[str, tuple[frozenset[str], ...]]] = {
@@ -79,7 +94,7 @@ def chain(links: Iterable[Link], broke: int, invariant: str, page: Thing | None)
     near = [x for x in into.get(broke, ()) if page is None or x.about[0] != "page" or x.about == page]
     told = [[x for x in near if x.kind in kinds] for kinds in ONLY.get(invariant, ())]
     plain = [x for x in near if x.kind not in ASIDE]
-    open_ = next((found for found in [*told, plain, near] if found), [])
+    open_ = _latest(next((found for found in [*told, plain, near] if found), []))
     found: dict[Link, None] = {}
     while open_:
         link = open_.pop()
@@ -88,10 +103,18 @@ def chain(links: Iterable[Link], broke: int, invariant: str, page: Thing | None)
         found[link] = None
         wanted = FOLLOW.get(link.kind, ())
         earlier = [x for x in into.get(link.first, ()) if x.kind in wanted and _goes_on(x, link)]
+        earlier = _latest(earlier)
         begun = max((x.first for x in earlier if x.kind == "carried"), default=None)
         # A copy brings what its source held when it began, unless that was changed on the way.
         open_ += [x for x in earlier if begun is None or x.kind in ("carried", "freed") or x.first > begun]
     return in_order(found)
+
+
+def _latest(links: Sequence[Link]) -> list[Link]:
+    """Links of one node without those about bytes that were rewritten since."""
+    made = {(x.about, x.where): x.first for x in links if x.kind == "rewrote"}
+    old = ("wrote", "copied")
+    return [x for x in links if x.kind not in old or x.first > made.get((x.about, x.where), -1)]
 
 
 def in_order(links: Iterable[Link]) -> list[Link]:
@@ -101,12 +124,22 @@ def in_order(links: Iterable[Link]) -> list[Link]:
 
 def _goes_on(earlier: Link, later: Link) -> bool:
     """Whether an earlier dependency is about what the later one is about; what lies in a frame may come from another page."""
-    same = earlier.about == later.about or "frame" in (earlier.about[0], later.about[0])
+    if later.kind == "rewrote" and earlier.where != later.where:
+        return False
+    same = (
+        earlier.about == later.about
+        or "frame" in (earlier.about[0], later.about[0])
+        or later.about[0] == "entry"
+    )
     return same or earlier.kind in ANYWHERE or later.kind in FROM_ALL
 
 
 def completed(
-    links: Sequence[Link], found: Sequence[Link], broke: int, actors: Callable[[int], str], policies: Sequence[str]
+    links: Sequence[Link],
+    found: Sequence[Link],
+    broke: int,
+    actors: Callable[[int], str],
+    policies: Sequence[str],
 ) -> tuple[list[Link], list[str]]:
     """The chain with the shortest way from each policy that has no part in it yet; and the policies from which none leads
     there.
@@ -136,5 +169,5 @@ def _way(graph: nx.MultiDiGraph, sources: Sequence[int], goals: Iterable[int]) -
         for source in sorted(sources, reverse=True):
             if source in paths and (not best or len(paths[source]) < len(best)):
                 best = paths[source][::-1]
-    steps = zip(best, best[1:], strict=False)
+    steps = pairwise(best)
     return [min((d["of"] for d in graph[a][b].values()), key=lambda x: KINDS.index(x.kind)) for a, b in steps]

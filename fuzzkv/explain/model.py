@@ -9,15 +9,15 @@ from fuzzkv.cases.casebook import Recipe, read_case
 from fuzzkv.core.glossary import joined
 from fuzzkv.errors import UsageError
 from fuzzkv.explain.breach import Scene, clash, control
+from fuzzkv.explain.clauses import refused
 from fuzzkv.explain.dependencies import links_of
 from fuzzkv.explain.graph import Chain, Explanation, make_graph
+from fuzzkv.explain.guard_words import guard_lines
 from fuzzkv.explain.links import chain, completed
 from fuzzkv.explain.naming import Names
-from fuzzkv.explain.guard_words import guard_lines
-from fuzzkv.explain.clauses import refused
 from fuzzkv.explain.sentences import Speaker
 from fuzzkv.semantics.contract.invariants import BY_ID, Invariant
-from fuzzkv.semantics.layout import COLUMNS, PAGES
+from fuzzkv.semantics.layout import COLUMNS
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import ACT
 from fuzzkv.simulator.history import History, run_history
@@ -64,9 +64,12 @@ def _explained(
     found, apart = completed(links, chain(links, broke, invariant.id, page), broke, speaker.actor, names)
     listed = {broke, *(n for link in found for n in (link.first, link.then))}
     listed |= {max((n for n in range(broke) if speaker.actor(n) == name), default=broke) for name in apart}
-    p = speaker.names.page(page)
+    touched = {speaker.page_of(n, nodes[n].record.page) for n in listed if nodes[n].record.page >= 0}
+    if page in touched | {link.about for link in found}:
+        speaker.names.page(page)
     for n in sorted(listed):
         speaker.act(n)
+    p = speaker.names.page(page)
     ties = tuple(speaker.tie(link) for link in found)
     graph = make_graph((speaker.act(n) for n in range(len(nodes))), (speaker.tie(link) for link in links))
     numbers = {n: i for i, n in enumerate(sorted(listed), 1)}
@@ -75,15 +78,12 @@ def _explained(
     def scene(state: Sequence[int]) -> Scene:
         return Scene(state, names, recipe.config, violation.page, p, session)
 
-    mentioned = (
-        {p} | {name for n in listed for name in speaker.act(n).pages} | {t.about.split(" ")[0] for t in ties}
-    )
     return Explanation(
         case=str(case["id"]),
         headline=_breaks(names, f"{invariant.id} ({invariant.name})"),
         invariant=invariant.id,
         rule=invariant.rule,
-        names=tuple((name, what) for name, what in speaker.names.bound if name in mentioned),
+        names=tuple(speaker.names.bound),
         graph=graph,
         chain=Chain(broke, tuple(sorted(listed)), ties, tuple(apart)),
         clash=clash(

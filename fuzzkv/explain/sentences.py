@@ -16,9 +16,9 @@ from fuzzkv.simulator.history import Record
 from fuzzkv.simulator.traced import Node
 
 BECAUSE: Final[Mapping[str, str]] = {
-    "wrote": "{then} uses the bytes of {page} that {first} wrote",
-    "copied": "{then} uses the copy of {page} {on} that {first} completed",
-    "rewrote": "what {then} finds of {page} {on} is what {first} made of it",
+    "wrote": "{then} {verb} the bytes of {page} that {first} wrote",
+    "copied": "{then} {verb} the copy of {page} {on} that {first} completed",
+    "rewrote": "{then} {verb} the bytes of {page} {on} as {first} left them",
     "carried": "{then} is the end of what {first} put in flight",
     "in-flight": "what {first} put in flight is still {in_flight} {page}'s {frame} at {then}",
     "unfilled": "{then} comes before what {first} began has filled {page}'s {frame}",
@@ -54,6 +54,34 @@ BECAUSE: Final[Mapping[str, str]] = {
     "saw": "{actor_then} looks in the same event at what {first} did",
 }
 """A clause a kind of dependency, to be read after "(1) comes before (2), because"."""
+
+
+VERB: Final[Mapping[str, str]] = {
+    "begin_store": "reads",
+    "begin_load": "reads",
+    "spill": "reads",
+    "demand_load": "loads",
+    "drop_device": "gives up",
+    "drop_host": "destroys",
+    "quantise": "rewrites",
+    "encode": "encodes",
+    "read": "reads",
+    "remote_read": "reads",
+    "hit": "takes",
+    "publish": "publishes",
+    "promise": "vouches for",
+}
+"""What a primitive does with bytes that it meets; the others find them."""
+OPENED: Final[Mapping[str, str]] = {
+    "arrive": "{then} is about {session}, which {first} opened",
+    "queue": "{then} is about {session}, which {first} opened",
+    "draft": "{then} counts the page of {session} that {first} opened",
+    "grow": "{then} counts the page of {session} that {first} opened",
+    "preempt": "{then} finds {session} waiting since {first}",
+    "pause": "{then} finds {session} waiting since {first}",
+    "finish": "{then} finds {session} ended by {first}",
+    "prefill": "{then} finds {session} running since {first}",
+}
 
 
 class Speaker:
@@ -110,6 +138,7 @@ class Speaker:
         text = template.format(
             page=self.names.page(self.page_of(number, record.page)) if self._paged(number) else "",
             session=Names.session(r, self._cells[number].get("R_EPOCH", r)),
+            actor=record.actor,
             detail=record.detail,
             loss=f", which costs the request {record.detail} permille"
             if record.primitive == "drop_host" and record.detail
@@ -129,6 +158,10 @@ class Speaker:
         device = link.where == "device"
         begun = self.nodes[link.first].record.primitive
         clause = BECAUSE[link.kind]
+        if link.kind == "copied" and link.where == "store":
+            clause = "{then} takes what {first} brought into the external store"
+        if link.kind == "opened":
+            clause = OPENED.get(begun, "{then} finds {session} as {first} left it")
         said = {
             "page": page,
             "session": Names.session(r, times),
@@ -137,6 +170,7 @@ class Speaker:
             ),
             "frame": "device frame" if device else "host frame",
             "in_flight": _uses(begun, device),
+            "verb": _verb(self.nodes[link.then].record.primitive, device),
             "frames": str(len(link.cells)),
             "hold": "holds" if len(link.cells) == 1 else "hold",
             "actor": self.actor(link.first),
@@ -155,6 +189,12 @@ class Speaker:
             " ".join(because.split()),
             link.cells,
         )
+
+
+def _verb(act: str, device: bool) -> str:
+    """What a primitive does with bytes on that tier."""
+    other = {"drop_device": not device, "drop_host": device, "quantise": not device}.get(act, False)
+    return "finds" if other else VERB.get(act, "finds")
 
 
 def _uses(begun: str, device: bool) -> str:
