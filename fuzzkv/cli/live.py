@@ -96,8 +96,12 @@ def hunt_live(
     sys.exit(result.exit_code)
 
 
-def replay_one(case: Mapping[str, Any], device: str, policies: str) -> tuple[str, bool | None]:
-    """One live case again: what to say, and whether it still fails; ``policies`` are paths that it may need."""
+def replay_one(
+    case: Mapping[str, Any], device: str, policies: str
+) -> tuple[str, bool | None, Mapping[str, Any]]:
+    """One live case again: what to say, whether it still fails, and what a case may keep of the run; ``policies`` are paths
+    that it may need.
+    """
     from fuzzkv.cases.live_cases import read_live_case
     from fuzzkv.core.options import parse_policies
     from fuzzkv.search.live.replaying import replay_live
@@ -108,4 +112,4 @@ def replay_one(case: Mapping[str, Any], device: str, policies: str) -> tuple[str
     read_live_case(case, allowed=own)
     with Engines(device) as engines:
         done = replay_live(case, engines.start, engines.judge, own)
-        return f"{engines.name}: {done.verdict}. {done.detail}", done.fails
+        return f"{engines.name}: {done.verdict}. {done.detail}", done.fails, done.kept

@@ -17,7 +17,7 @@ def as_text(found: Explanation) -> str:
     """
     lines = [f"{found.case}: {found.headline}.", "", _names(found), *_listed(found, "  ({n}) "), ""]
     lines += found.sentences()
-    lines += [_however(found), "", "Each part passes under the same schedule:"]
+    lines += [*_apart(found), _however(found), "", "Each part passes under the same schedule:"]
     lines += [f"  {line}." for line in found.controls]
     for part in (found.refusing, found.guard):
         if part:
@@ -29,6 +29,7 @@ def as_markdown(found: Explanation) -> str:
     """The same with headings and lists."""
     lines = [f"## {found.case}: {found.headline}", "", _names(found), "", *_listed(found, "{n}. "), ""]
     lines += [f"- {line}" for line in found.sentences()]
+    lines += [f"- {line}" for line in _apart(found)]
     lines += ["", f"**{_however(found)}**", "", "Each part passes under the same schedule:", ""]
     lines += [f"- {line}." for line in found.controls]
     for title, part in (("What would have refused it", found.refusing), ("Guard", found.guard)):
@@ -87,16 +88,24 @@ def _names(found: Explanation) -> str:
         noun, whose = what.split(" ", 1)
         names, numbers = joined([name for name, _ in bound]), joined([number for _, number in bound])
         said.append(f"{names} be {noun}{'s' if len(bound) > 1 else ''} {numbers} {whose}")
-    return f"Let {', and '.join(said)}. Then:" if said else "What happened:"
+    return f"Let {joined(said)}. Then:" if said else "What happened:"
 
 
 def _listed(found: Explanation, form: str) -> Sequence[str]:
     lines = []
     for n, number in found.numbers.items():
         act = found.act(n)
-        when = f"{found.unit} {act.time}"
+        when = f"{found.unit} {act.time}" if act.time >= 0 else f"before the first {found.unit}"
         lines.append(f"{form.format(n=number)}event {act.event}, {when}: {act.text}.")
     return lines
+
+
+def _apart(found: Explanation) -> list[str]:
+    number = found.numbers[found.chain.broke]
+    return [
+        f"No dependency of this run leads from what {name} did to ({number}); that it takes part is shown by the arms below."
+        for name in found.chain.apart
+    ]
 
 
 def _however(found: Explanation) -> str:

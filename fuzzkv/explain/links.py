@@ -32,7 +32,7 @@ class Link:
 
 FOLLOW: Final[Mapping[str, tuple[str, ...]]] = {
     "copied": ("carried", "copied", "wrote", "rewrote"),
-    "carried": ("wrote", "copied", "rewrote", "freed", "expected"),
+    "carried": ("wrote", "copied", "rewrote", "freed", "expected", "stored", "offered"),
     "in-flight": ("wrote", "copied"),
     "rewrote": ("wrote", "copied"),
     "charged": ("charged",),
@@ -43,37 +43,25 @@ FOLLOW: Final[Mapping[str, tuple[str, ...]]] = {
     "orphaned": ("pinned",),
     "published": ("carried",),
     "scaled": ("scaled",),
-    "wrote": ("freed",),
+    "wrote": ("freed", "reused"),
     "freed": ("freed",),
     "failed": ("failed", "in-flight", "carried"),
     "expected": ("rewrote", "kept"),
-    "read": ("stored", "loaded"),
-    "loaded": ("stored",),
-    "stored": ("reused", "freed"),
-    "reused": ("freed",),
+    "loaded": ("carried",),
+    "stored": ("carried",),
+    "offered": ("forgot",),
+    "reused": ("returned",),
 }
 """Having come by one kind of dependency, which kinds are followed further back."""
 
-ANYWHERE: Final = frozenset({"deferred", "queued", "freed", "pinned"})
+ANYWHERE: Final = frozenset({"deferred", "queued", "freed", "pinned", "offered", "forgot"})
 """Kinds that are followed whatever they are about; the others only about the same thing."""
 FROM_ALL: Final = frozenset({"waited", "expected", "published", "failed"})
 """Kinds from which the way goes on to other pages."""
 
 ASIDE: Final = frozenset(
-    {
-        "opened",
-        "withdrew",
-        "aged",
-        "asked",
-        "freed",
-        "idle",
-        "read",
-        "saw",
-        "part",
-        "queued",
-        "charged",
-        "unfilled",
-    }
+    {"opened", "withdrew", "aged", "asked", "freed", "idle", "read", "saw"}
+    | {"queued", "charged", "unfilled"}
 )
 """Kinds with which no story begins, unless there is no other."""
 ONLY: Final[Mapping[str, tuple[frozenset[str], ...]]] = {
@@ -104,8 +92,8 @@ def chain(links: Iterable[Link], broke: int, invariant: str, page: Thing | None)
         wanted = FOLLOW.get(link.kind, ())
         earlier = [x for x in into.get(link.first, ()) if x.kind in wanted and _goes_on(x, link)]
         earlier = _latest(earlier)
-        begun = max((x.first for x in earlier if x.kind == "carried"), default=None)
         # A copy brings what its source held when it began, unless that was changed on the way.
+        begun = max((x.first for x in earlier if x.kind == "carried"), default=None)
         open_ += [x for x in earlier if begun is None or x.kind in ("carried", "freed") or x.first > begun]
     return in_order(found)
 
@@ -126,12 +114,22 @@ def _goes_on(earlier: Link, later: Link) -> bool:
     """Whether an earlier dependency is about what the later one is about; what lies in a frame may come from another page."""
     if later.kind == "rewrote" and earlier.where != later.where:
         return False
+    if later.about[0] in ("block", "host"):
+        return _shares(earlier.about, later.about) or earlier.kind in ANYWHERE
     same = (
         earlier.about == later.about
         or "frame" in (earlier.about[0], later.about[0])
         or later.about[0] == "entry"
     )
     return same or earlier.kind in ANYWHERE or later.kind in FROM_ALL
+
+
+def _shares(about: Thing, other: Thing) -> bool:
+    """Whether two moves of blocks between device and host have a place in common, and none in which they differ."""
+    one = dict(zip(about[::2], about[1::2], strict=True))
+    two = dict(zip(other[::2], other[1::2], strict=True))
+    common = one.keys() & two.keys()
+    return bool(common) and all(one[sort] == two[sort] for sort in common)
 
 
 def completed(

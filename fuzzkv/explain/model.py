@@ -14,7 +14,7 @@ from fuzzkv.explain.dependencies import links_of
 from fuzzkv.explain.graph import Chain, Explanation, make_graph
 from fuzzkv.explain.guard_words import guard_lines
 from fuzzkv.explain.links import chain, completed
-from fuzzkv.explain.naming import Names
+from fuzzkv.explain.naming import session_name
 from fuzzkv.explain.sentences import Speaker
 from fuzzkv.semantics.contract.invariants import BY_ID, Invariant
 from fuzzkv.semantics.layout import COLUMNS
@@ -73,7 +73,7 @@ def _explained(
     ties = tuple(speaker.tie(link) for link in found)
     graph = make_graph((speaker.act(n) for n in range(len(nodes))), (speaker.tie(link) for link in links))
     numbers = {n: i for i, n in enumerate(sorted(listed), 1)}
-    session = Names.session(int(page[1]), int(page[2]))
+    session = session_name(int(page[1]), int(page[2]))
 
     def scene(state: Sequence[int]) -> Scene:
         return Scene(state, names, recipe.config, violation.page, p, session)

@@ -10,7 +10,7 @@ from fuzzkv.core.glossary import ASKED, LANDING, SAID, counted, joined
 from fuzzkv.explain.dependencies import Cells
 from fuzzkv.explain.graph import Act, Tie
 from fuzzkv.explain.links import Link, Thing
-from fuzzkv.explain.naming import Names
+from fuzzkv.explain.naming import Names, page_of_session, session_name
 from fuzzkv.semantics.layout import INT8, PAGES
 from fuzzkv.simulator.history import Record
 from fuzzkv.simulator.traced import Node
@@ -37,7 +37,6 @@ BECAUSE: Final[Mapping[str, str]] = {
     "read": "{first} is the last step that {then} knows to have read {page}",
     "certified": "{then} acts on the certificate of {page} that {actor} gave at {first}",
     "published": "{then} takes the index entry that {first} made",
-    "unpublished": "the index entry is gone since {first}",
     "pinned": "the pin that {first} took is still held at {then}",
     "orphaned": "{first} left behind a pinned host frame that {then} finds",
     "filed": "the frame stands where {first} filed it",
@@ -88,7 +87,7 @@ class Speaker:
     """Says nodes and dependencies of one run, with the names of :class:`Names`."""
 
     def __init__(self, nodes: Sequence[Node], first: Sequence[int]) -> None:
-        self.nodes, self.names = nodes, Names()
+        self.nodes, self.names = nodes, Names(page_of_session)
         self._cells: list[Cells] = []
         cells = Cells(first)
         for node in nodes:
@@ -137,7 +136,7 @@ class Speaker:
         r = max(record.page, 0) // PAGES
         text = template.format(
             page=self.names.page(self.page_of(number, record.page)) if self._paged(number) else "",
-            session=Names.session(r, self._cells[number].get("R_EPOCH", r)),
+            session=session_name(r, self._cells[number].get("R_EPOCH", r)),
             actor=record.actor,
             detail=record.detail,
             loss=f", which costs the request {record.detail} permille"
@@ -164,7 +163,7 @@ class Speaker:
             clause = OPENED.get(begun, "{then} finds {session} as {first} left it")
         said = {
             "page": page,
-            "session": Names.session(r, times),
+            "session": session_name(r, times),
             "on": {"device": "on the device", "host": "on the host", "store": "in the external store"}.get(
                 link.where, ""
             ),
@@ -179,7 +178,7 @@ class Speaker:
         }
         because = clause.format(first="{first}", then="{then}", **said)
         about = page or (
-            Names.session(r, times) if link.about[0] == "session" else joined([str(x) for x in link.about])
+            session_name(r, times) if link.about[0] == "session" else joined([str(x) for x in link.about])
         )
         return Tie(
             link.first,
