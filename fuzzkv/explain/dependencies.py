@@ -10,7 +10,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from fuzzkv.explain.links import Link, Thing
-from fuzzkv.semantics.layout import CACHED, COLUMNS, FREE, NP, ORPHAN, PAGES, PENDING
+from fuzzkv.semantics.layout import (
+    ABANDONED,
+    CACHED,
+    COLUMNS,
+    FREE,
+    LOAD,
+    NP,
+    ORPHAN,
+    PAGES,
+    PENDING,
+    SPILL,
+    STORE,
+)
 from fuzzkv.simulator.traced import Access, Node
 
 COMPUTES = frozenset({"arrive", "prefill", "grow", "draft", "verify", "fork"})
@@ -106,39 +118,42 @@ class Cells:
 
 def links_of(nodes: Sequence[Node], first: Sequence[int]) -> list[Link]:
     """The dependencies between the nodes of a run that began in the state ``first``."""
-    cells, found = Cells(first), dict[tuple[int, int, str, Thing, str], tuple[int, list[str]]]()
+    states = [Cells(first)]
+    for node in nodes:
+        states.append(states[-1].copy())
+        states[-1].after(node)
+    found: dict[tuple[int, int, str, Thing, str], tuple[int, list[str]]] = {}
     for n, node in enumerate(nodes):
-        opened = cells.copy()
-        cells.after(node)
-        seen = {(a.column, a.place) for a in node.reads}
-        looked = [a for a in node.looked if (a.column, a.place) not in seen]
-        for access in (*node.reads, *looked):
-            if access.writer < 0:
-                continue
-            if (
-                access.column == "DEV"
-                and access.value >= 0
-                and access in looked
-                and _concerns(node, access.place)
-            ):
-                key = (access.writer, n, "saw", cells.page(access.place), "device")
-                found.setdefault(key, (access.value, []))[1].append(f"DEV[{access.place}]={access.value}")
-            for kind, about, where in _means(access, node, nodes[access.writer], opened, cells):
-                key = (access.writer, n, kind if access not in looked else "saw", about, where)
-                found.setdefault(key, (access.value, []))[1].append(
-                    f"{access.column}[{access.place}]={access.value}"
-                )
-    return [Link(*key[:4], key[4], value, tuple(named)) for key, (value, named) in found.items()]
+        before, after = states[node.began], states[n + 1]
+        for access, looked in _accesses(node):
+            for kind, about, where in _means(access, node, nodes[access.writer], before, after, looked):
+                key = (access.writer, n, "saw" if looked else kind, about, where)
+                cell = f"{access.column}[{access.place}]={access.value}"
+                found.setdefault(key, (access.value, []))[1].append(cell)
+    return [Link(*key, value, tuple(cells)) for key, (value, cells) in found.items()]
+
+
+def _accesses(node: Node) -> Iterator[tuple[Access, bool]]:
+    """What a node read of others, and whether only its policy did, to decide."""
+    own = {(access.column, access.place) for access in node.reads}
+    yield from ((access, False) for access in node.reads if access.writer >= 0)
+    for access in node.looked:
+        if access.writer >= 0 and (access.column, access.place) not in own:
+            yield access, True
 
 
 def _means(
-    access: Access, node: Node, writer: Node, before: Cells, after: Cells
+    access: Access, node: Node, writer: Node, before: Cells, after: Cells, looked: bool
 ) -> Iterator[tuple[str, Thing, str]]:
-    """What it means that a node read this number."""
+    """What it means that a node read this number (``looked``: that its policy did)."""
     column, place, value = access.column, access.place, access.value
+    if node.record.primitive in ("tick", "late_copy"):
+        return  # time passes for all of them alike
     act, made = node.record.primitive, writer.record.primitive
     if column in ("DEV", "HOST"):
         gone = value < 0 and made not in OPENS
+        if looked and column == "DEV" and value >= 0 and _concerns(node, place):
+            yield "saw", after.page(place), "device"
         if gone and _concerns(node, place):
             yield "dropped", after.page(place), "device" if column == "DEV" else "host"
         begun = value >= 0 and column == "HOST" and made in BEGINS and act not in LANDS
@@ -146,6 +161,9 @@ def _means(
             yield "unfilled", after.page(place), "host"
     elif column in BYTES:
         device = column.startswith("D_")
+        filled = access.writer >= node.began or before.get("D_FILL" if device else "H_FILL", place) == 1
+        if not column.endswith("FILL") and not filled:
+            return  # what a frame held before doesn't count any more
         for p in _pages_of(node, place, device):
             yield from _bytes(column, value, made, after.page(p), "device" if device else "host", act)
     elif column == "QUOTE":
@@ -165,7 +183,7 @@ def _means(
     elif column == "LINK_FREE":
         if made == "demand_load" and act == "step":
             yield "waited", MACHINE, ""
-        elif value > before.get("NOW"):
+        elif value > before.get("NOW") and act in BEGINS | {"demand_load", "remote_read"}:
             yield "queued", MACHINE, ""
     elif column in BOUND and value != 0:
         yield from _bound(column, place, node, made, after)
@@ -194,7 +212,7 @@ def _frame(value: int, place: int, node: Node, made: str) -> Iterator[tuple[str,
     elif value == PENDING and node.record.primitive == "end_round":
         yield "fenced", MACHINE, "device"
     elif value == CACHED and taken is not None:
-        yield "kept", ("frame", place), "device"
+        yield "cached", ("frame", place), "device"
     elif value >= 0 and node.record.primitive in ("finish", "grow") and ("V_COUNT", 14) in _judged(node):
         yield "held", MACHINE, "device"
 
@@ -210,8 +228,8 @@ def _flight(j: int, node: Node, before: Cells, after: Cells) -> Iterator[tuple[s
         yield "carried", after.page(page), ""
         return
     kind, source, target = (before.get(f"J_{part}", j) for part in ("KIND", "SRC", "DST"))
-    on_device = {source} if kind in (1, 6) else {target}
-    on_host = {target} if kind == 1 else {source} if kind == 2 else set()
+    on_device = {STORE: {source}, SPILL: {source}, ABANDONED: set[int]()}.get(kind, {target})
+    on_host = {STORE: {target}, LOAD: {source}}.get(kind, set())
     for p in range(NP):
         if not _concerns(node, p):
             continue
@@ -243,7 +261,8 @@ def _bound(column: str, place: int, node: Node, made: str, after: Cells) -> Iter
     elif column.startswith("X_"):
         yield "copied" if made in LANDS else kind, ("entry", place), "store"
     elif column in _OF_SESSION:
-        yield kind, after.session(place), ""
+        if node.record.page // PAGES in (place, -1) or node.record.primitive in _SCHEDULES:
+            yield kind, after.session(place), ""
     elif column in ("LAYOUT", "DEFER", "IDLE", "WEIGHTS", "W_ASKED", "S_ASKED", "F_ASKED"):
         yield kind, MACHINE, ""
     elif kind == "expected" and made in ("arrive", "queue"):
@@ -258,6 +277,8 @@ def _concerns(node: Node, p: int) -> bool:
     return p == mine or (mine < 0) or (whole in _WHOLE and p // PAGES == mine // PAGES)
 
 
+_SCHEDULES = frozenset({"end_round", "admit", "prefill", "preempt", "arrive", "finish"})
+"""Primitives that look at other sessions than their own."""
 _WHOLE = frozenset(
     {"step", "grow", "report", "resume", "preempt", "rewind", "trim", "fork", "finish", "pause"}
 )
@@ -266,10 +287,10 @@ _WHOLE |= {"prefill", "end_round", "doze", "load_weights", "admit"}
 
 
 def _pages_of(node: Node, frame: int, device: bool) -> list[int]:
-    """The pages that a node is about and that have this frame, before or after it."""
-    tier = 0 if device else 1
+    """The pages that a node is about and that have this frame; a page that it finds in the index has it from then on."""
+    tier, found = (0 if device else 1), node.record.primitive == "hit"
     return [
         p
         for p, (before, after) in enumerate(node.frames)
-        if frame in (before[tier], after[tier]) and _concerns(node, p)
+        if _concerns(node, p) and frame in ((before[tier], after[tier]) if found else (before[tier],))
     ]

@@ -19,7 +19,7 @@ KINDS: tuple[str, ...] = (
     *("promised", "withdrew", "declared", "charged", "queued", "waited", "returned", "reused", "freed"),
     *("fenced", "held", "deferred", "aged", "read", "certified", "published", "offered", "claimed"),
     *("forgot", "pinned", "orphaned", "filed", "laid-out", "scaled", "expected", "boundary", "ring"),
-    *("kept", "asked", "idle", "failed", "opened", "saw"),
+    *("kept", "cached", "asked", "idle", "failed", "opened", "saw"),
 )
 """How a node can depend on an earlier one."""
 

@@ -45,6 +45,7 @@ BECAUSE: Final[Mapping[str, str]] = {
     "expected": "what is expected of {page} at {then} was set by {first}",
     "boundary": "{then} meets the group that {first} set up",
     "ring": "{then} meets the ring as {first} left it",
+    "cached": "{then} takes a frame that {first} left to the index",
     "kept": "{then} meets the handle that {first} keeps",
     "asked": "{then} does what {first} asked for",
     "idle": "{first} had ended without progress too",

@@ -44,7 +44,8 @@ class Node:
 
     ``reads`` are of what others wrote, ``looked`` what its policy read in the same event to decide what to do; ``writes`` has what was
     there and what is there now, by column and place; ``frames`` the device and the host frame of every page before it
-    and after it (-1: none); ``broke`` the invariants that it was the first to break; ``within`` the later node of the same
+    and after it (-1: none); ``broke`` the invariants that it was the first to break; ``began`` how many nodes had run when it
+    began (copies end while a step waits); ``within`` the later node of the same
     act that it is a part of (-1: none).
     """
 
@@ -55,6 +56,7 @@ class Node:
     writes: dict[tuple[str, int], tuple[int, int]]
     frames: tuple[tuple[tuple[int, int], tuple[int, int]], ...]
     broke: frozenset[str]
+    began: int = 0
     within: int = -1
 
 
@@ -64,6 +66,7 @@ class _Part:
 
     around: _Part | None
     before: list[tuple[int, int]]
+    began: int
     reads: dict[tuple[int, int], tuple[int, _Part | None]] = field(default_factory=dict)
     writes: dict[int, tuple[int, int]] = field(default_factory=dict)
     looked: dict[tuple[int, int], tuple[int, _Part | None]] = field(default_factory=dict)
@@ -124,7 +127,7 @@ class _Trace:
     def begin(self) -> None:
         """A stretch begins within the one that is open."""
         around = self.open[-1][0] if self.open else None
-        part = _Part(around, self.state.placed())
+        part = _Part(around, self.state.placed(), len(self.parts))
         self.open.append((part, []))
         self.state.part = part
 
@@ -137,7 +140,7 @@ class _Trace:
         part.record = Record(e, at, name, PRIMITIVES[primitive], page, detail)
         part.after = self.state.placed()
         self.parts.append(part)
-        rest = _Part(part.around, part.after)
+        rest = _Part(part.around, part.after, len(self.parts))
         self.open.append((rest, [*told, part]))
         self.state.part = rest
 
@@ -292,6 +295,7 @@ def _nodes(parts: Sequence[_Part]) -> tuple[Node, ...]:
                 writes={_cell(i): pair for i, pair in part.writes.items() if i not in _UNSEEN},
                 frames=tuple(zip(part.before, part.after, strict=True)),
                 broke=frozenset(broke),
+                began=part.began,
                 within=-1 if part.within is None else number[id(part.within)],
             )
         )

@@ -16,7 +16,7 @@ from fuzzkv.cases.casebook import read_case
 from fuzzkv.cases.corpus import Case, case_id, is_live, load_case, save_case, validate
 from fuzzkv.cases.live_cases import make_live_case, read_live_case
 from fuzzkv.errors import UsageError
-from fuzzkv.explain import explain
+from fuzzkv.explain.explanation import explain
 from fuzzkv.metadata.metadata_report import necessity
 from fuzzkv.targets.vllm.arms import Arms
 from fuzzkv.targets.vllm.engine.config import EngineConfig

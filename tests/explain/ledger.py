@@ -40,6 +40,7 @@ class Copy:
     by: int
     how: str
     rewritten: int = -1
+    before: int = -1
 
 
 class Ledger:
@@ -54,8 +55,10 @@ class Ledger:
         self.open = [False, False]
         self.device: dict[Page, Copy] = {}
         self.host: dict[Page, Copy] = {}
+        self.written: dict[Page, int] = {}
         self.lost: dict[tuple[str, Page], int] = {}
         self.quotes: dict[tuple[str, Page], int] = {}
+        self.withdrawn: dict[tuple[str, Page], int] = {}
         self.flights: list[tuple[int, str, str, Page]] = []
         self.last: dict[tuple[Any, ...], int] = {}
         self.frame: dict[Page, int] = {}
@@ -94,21 +97,29 @@ class Ledger:
             yield from ((p[0], p[1], i) for i in range(PAGES) if i != p[2])
 
     def _before(self, n: int, node: Seen) -> None:
+        if n == 0 or self.nodes[n - 1].event != node.event:
+            # A step begins before the copies that end while it waits.
+            self.at_start = list(self.flights)
         for p in self._touched(n, node):
             here, there = self.device.get(p), self.host.get(p)
             for copy in (here, there):
                 if copy is not None:
                     self._edge(copy.how, copy.by, n, p)
+                    self._edge(copy.how, copy.before, n, p)
                     self._edge("rewrote", copy.rewritten, n, p)
             for tier, copy in (("device", here), ("host", there)):
                 if copy is None:
                     self._edge("dropped", self.lost.get((tier, p)), n, p)
+            for (_, quoted), since in self.withdrawn.items():
+                if quoted == p:
+                    self._edge("withdrew", since, n, p)
             for (_, quoted), since in self.quotes.items():
                 if quoted == p:
                     self._edge("promised", since, n, p)
-            for begun, _, _, flying in self.flights:
+            for begun, _, _, flying in self.at_start if node.what == "step" else self.flights:
                 if flying == p:
                     self._edge("in-flight", begun, n, p)
+                    self._edge("unfilled", begun, n, p)
             if p in self.frame:
                 self._edge("scaled", self.scales.get(self.frame[p]), n, p)
             for kind in ("read", "certified", "expected", "aged", "declared"):
@@ -116,17 +127,21 @@ class Ledger:
         session = self.key_of[n][:2] if n in self.key_of else None
         for r in (0, 1):
             if session is None or node.what in ("end_round", "finish", "arrive") or session[0] == r:
-                for kind in ("charged", "boundary", "ring", "kept", "opened", "grown", "waits"):
+                for kind in ("charged", "boundary", "ring", "kept", "asked", "opened", "grown", "waits"):
                     name = {"grown": "opened", "waits": "opened"}.get(kind, kind)
                     self._edge(name, self.last.get((kind, r, self.epoch[r])), n)
         for kind in ("deferred", "laid-out", "idle", "fenced", "failed"):
             self._edge(kind, self.last.get((kind,)), n)
         self._special(n, node)
+        for r in (0, 1) if node.what in ("preempt", "prefill") else ():
+            self._edge("opened", self.last.get(("opened", r, self.epoch[r])), n)
 
     def _special(self, n: int, node: Seen) -> None:
         what, p = node.what, self.key_of.get(n)
         if what in ENDS:
-            kinds = {"end_store": ("begin_store",), "end_load": ("begin_load",)}.get(what, ("receive", "spill", "run_ahead"))
+            kinds = {"end_store": ("begin_store",), "end_load": ("begin_load",)}.get(
+                what, ("receive", "spill", "run_ahead")
+            )
             mine = [f for f in self.flights if f[1] in kinds and (f[2] == node.actor or what == "fail_copy")]
             if mine:
                 self._edge("carried", mine[0][0], n, p)
@@ -140,9 +155,20 @@ class Ledger:
                 self._edge("waited", demanded, n)
         if what == "dequeue":
             self._edge("filed", self.last.get(("filed", node.detail)), n)
+        if what in ("expire", "fail_copy", "end_copy"):
+            self._edge("published", self.last.get(("published", node.page % PAGES)), n)
+        if what in ("hit", "expire"):
+            for place, since in self.cached.values():
+                if place == node.page % PAGES:
+                    self._edge("cached", since, n)
         if what == "hit":
+            for q, since in self.written.items():
+                if q[2] == node.page % PAGES:
+                    self._edge("wrote", since, n, p)
             for kind in ("published", "stored"):
-                self._edge({"stored": "copied"}.get(kind, kind), self.last.get((kind, node.page % PAGES)), n, None)
+                self._edge(
+                    {"stored": "copied"}.get(kind, kind), self.last.get((kind, node.page % PAGES)), n, None
+                )
         if what == "event finish":
             for copy in self.device.values():
                 self._edge("held", copy.by, n)
@@ -174,6 +200,8 @@ class Ledger:
 
     def _fill(self, n: int, p: Page, how: str) -> None:
         self.device[p] = Copy(n, how)
+        if how == "wrote":
+            self.written[p] = n
 
     def _drop(self, n: int, p: Page) -> None:
         if self.device.pop(p, None) is not None or p in self.frame:
@@ -204,10 +232,9 @@ class Ledger:
             for j in (i, i + 1):
                 q = (r, e, j)
                 self.last["expected", q] = n
-                if q not in self.frame and self.free and what == "draft" and j == i:
-                    self._take(n, q)
-                    self._fill(n, q, "wrote")
-                elif q not in self.frame and self.free and what == "grow" and j == i + 1:
+                if (q not in self.frame and self.free and what == "draft" and j == i) or (
+                    q not in self.frame and self.free and what == "grow" and j == i + 1
+                ):
                     self._take(n, q)
                     self._fill(n, q, "wrote")
         elif what in GIVE_UP_SESSION and p is not None:
@@ -231,8 +258,12 @@ class Ledger:
             if what == "receive" or (what == "begin_load" and p not in self.frame):
                 self._take(n, p)
         elif what in ENDS:
-            kinds = {"end_store": ("begin_store",), "end_load": ("begin_load",)}.get(what, ("receive", "spill", "run_ahead"))
-            mine = next(f for f in self.flights if f[1] in kinds and (f[2] == node.actor or what == "fail_copy"))
+            kinds = {"end_store": ("begin_store",), "end_load": ("begin_load",)}.get(
+                what, ("receive", "spill", "run_ahead")
+            )
+            mine = next(
+                f for f in self.flights if f[1] in kinds and (f[2] == node.actor or what == "fail_copy")
+            )
             self.flights.remove(mine)
             if what == "end_store":
                 self.host[p] = Copy(n, "copied")
@@ -253,6 +284,7 @@ class Ledger:
             self.lost["host", p] = n
             if node.detail:
                 self.last["charged", p[0], p[1]] = n
+                self.last["declared", p] = n
         elif what in ("quantise", "encode", "write_scale") and p in self.device:
             if what == "quantise":
                 self.device[p].rewritten = n
@@ -260,8 +292,10 @@ class Ledger:
                 self.scales[self.frame[p]] = n
         elif what == "promise":
             self.quotes[node.actor, p] = n
+            self.withdrawn.pop((node.actor, p), None)
         elif what == "withdraw":
             self.quotes.pop((node.actor, p), None)
+            self.withdrawn[node.actor, p] = n
         elif what == "read":
             self.last["read", p] = self.last["aged", p] = n
         elif what == "step":
@@ -283,7 +317,15 @@ class Ledger:
                     self.free.add(frame)
                     self.freed_by[frame] = n
         elif what == "hit":
-            self.last["published", p[2]] = n
+            near = next((f for f, (place, _) in self.cached.items() if place == p[2]), None)
+            if near is None:
+                self._take(n, p)
+            else:
+                del self.cached[near]
+                self.frame[p] = near
+                self.published.add(p)
+        elif what == "verify" and p in self.device:
+            self.device[p] = Copy(n, "wrote", before=self.device[p].by)
         elif what in ("certify", "lose"):
             self.last["certified" if what == "certify" else "declared", p] = n
         elif what in ("rewind", "serve_as"):
@@ -302,6 +344,14 @@ class Ledger:
             self.link = (n, max(self.link[1], node.time) + self.cost)
         elif node.what == "enqueue":
             self.last["filed", node.detail] = n
-        kind = {"defer_frees": "deferred", "relayout": "laid-out", "end_round": "idle", "event fail": "failed"}.get(node.what)
+        kind = {
+            "defer_frees": "deferred",
+            "relayout": "laid-out",
+            "end_round": "idle",
+            "event fail": "failed",
+        }.get(node.what)
+        if node.what == "event abort":
+            for r in (0, 1):
+                self.last["asked", r, self.epoch[r]] = n
         if kind is not None:
             self.last[kind,] = n

@@ -12,8 +12,8 @@ import pytest
 
 from fuzzkv.cases.casebook import Recipe, read_case
 from fuzzkv.cases.corpus import find_case
-from fuzzkv.explain.cores import Refusing, refusing
 from fuzzkv.explain.clauses import refusals, refused
+from fuzzkv.explain.cores import Refusing, refusing
 from fuzzkv.semantics.layout import CLAUSES, COLUMNS
 from fuzzkv.semantics.ops import primitives
 from fuzzkv.semantics.ops.primitives import drop_device, promise, quantise

@@ -14,9 +14,9 @@ from fuzzkv.cases.corpus import find_case
 from fuzzkv.core.glossary import SAID
 from fuzzkv.explain import weakest_guard as module
 from fuzzkv.explain.any_state import Room
+from fuzzkv.explain.guard_words import DO, guard_lines, in_words
 from fuzzkv.explain.guards import Trial, around, blame, proposed
 from fuzzkv.explain.normal_form import shortest
-from fuzzkv.explain.guard_words import DO, guard_lines, in_words
 from fuzzkv.explain.weakest_guard import Act, Asked, Guard, guards
 from fuzzkv.semantics.contract import predicates
 from fuzzkv.semantics.layout import COLUMNS, PAGES

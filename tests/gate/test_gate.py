@@ -14,7 +14,7 @@ from fuzzkv.cases.corpus import case_id, load_case, load_corpus, problems, save_
 from fuzzkv.cases.filing import Filing
 from fuzzkv.cases.shrink import Shrinker
 from fuzzkv.errors import UsageError
-from fuzzkv.explain import explain
+from fuzzkv.explain.explanation import explain
 from fuzzkv.gate.lineup import GateOptions, choose
 from fuzzkv.gate.run import GateResult, gate, one_line
 from fuzzkv.search.confirming import replay_case
