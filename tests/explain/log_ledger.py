@@ -80,7 +80,7 @@ def holds(
 
 
 def _begun(log: Sequence[Row], ended: Row, name: str) -> Row:
-    return next(row for row in log if row[0] == name and row[1] == ended[1])
+    return next((row for row in log if row[0] == name and row[1:2] == ended[1:2]), ())
 
 
 def _keys(log: Sequence[Row], job: int) -> Sequence[int | str]:
