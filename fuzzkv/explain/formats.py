@@ -109,4 +109,4 @@ def _apart(found: Explanation) -> list[str]:
 
 
 def _however(found: Explanation) -> str:
-    return f"However, {found.invariant} asks that {found.rule}; {found.clash}: a contradiction."
+    return f"However, {found.because}: a contradiction."

@@ -14,6 +14,8 @@ from typing import Any
 
 import networkx as nx
 
+from fuzzkv.explain.stage import Stage
+
 KINDS: tuple[str, ...] = (
     *("wrote", "copied", "rewrote", "stored", "loaded", "carried", "in-flight", "unfilled", "dropped"),
     *("promised", "withdrew", "declared", "charged", "queued", "waited", "returned", "reused", "freed"),
@@ -30,7 +32,7 @@ class Act:
 
     ``event`` is its event of the schedule, ``time`` its tick of virtual time or its engine step, ``actor`` a policy or
     empty, ``what`` the primitive or the row of the log, ``text`` a sentence without its full stop, ``pages`` the names of
-    the pages (or blocks) that it touches.
+    the pages (or blocks) that it touches, ``lane`` whose it is where no policy acts, ``short`` a word or two.
     """
 
     number: int
@@ -40,10 +42,15 @@ class Act:
     what: str
     text: str
     pages: tuple[str, ...] = ()
+    lane: str = "engine"
+    short: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {**vars(self), "pages": list(self.pages)}
+        return {
+            **{key: value for key, value in vars(self).items() if key != "short"},
+            "pages": list(self.pages),
+        }
 
 
 @dataclass(frozen=True)
@@ -78,7 +85,7 @@ class Explanation:
 
     ``names`` binds all names of the run, ``bound`` those that the text uses; ``clash`` says what is so where the invariant
     asks for something else; ``controls`` are lines, one an arm; ``refusing`` and ``guard`` are the solver's lines, ``None``
-    where nobody asked for them; ``unit`` is that of an act's time; ``lanes`` say who moves what where, for a figure.
+    where nobody asked for them; ``unit`` is that of an act's time; ``stage`` is where pages are meanwhile, for a figure.
     """
 
     case: str
@@ -93,6 +100,7 @@ class Explanation:
     refusing: tuple[str, ...] | None = None
     guard: tuple[str, ...] | None = None
     unit: str = "tick"
+    stage: Stage = field(repr=False, default=Stage((), (), ()))
 
     def act(self, number: int) -> Act:
         """The act of a node."""
@@ -110,6 +118,11 @@ class Explanation:
         said = [self.act(n).text for n in self.chain.listed]
         words = set(re.findall(r"\w+", " ".join([*said, *self.sentences(), self.clash, *self.controls])))
         return [(name, what) for name, what in self.names if name in words]
+
+    @property
+    def because(self) -> str:
+        """What the invariant asks, and what is so instead."""
+        return f"{self.invariant} asks that {self.rule}; {self.clash}"
 
     def sentences(self) -> list[str]:
         """One sentence for every dependency of the chain."""

@@ -10,6 +10,7 @@ from typing import Any
 from fuzzkv.core.glossary import counted, joined
 from fuzzkv.errors import UsageError
 from fuzzkv.explain.graph import Act, Chain, Explanation, make_graph
+from fuzzkv.explain.lanes import live_stage
 from fuzzkv.explain.links import chain, completed
 from fuzzkv.explain.live_run import BREAKS, MISCOPIED, LiveRun
 from fuzzkv.explain.page_rows import PageRow, rows_of, said
@@ -45,6 +46,10 @@ def explain_live(case: Mapping[str, Any]) -> Explanation:
     ties = [run.tie(link) for link in found]
     acts = [_act(row, text) for row in rows]
     graph = make_graph(acts, [run.tie(link) for link in links])
+    told = {
+        name: thing for name, thing in run.names.things.items() if thing in {run.page_of(x) for x in found}
+    }
+    hosts = frozenset(int(link.about[-1]) for link in found if "host" in link.about)
     return Explanation(
         case=str(case["id"]),
         headline=f"{joined([n.removeprefix('vllm:') for n in names])} break {invariant.id} ({invariant.name}) together "
@@ -57,6 +62,7 @@ def explain_live(case: Mapping[str, Any]) -> Explanation:
         clash=f"at ({sorted(listed).index(broke) + 1}) it is found otherwise ({text})",
         controls=tuple(_control(arm) for arm in case["history"]["arms"] if len(arm["policies"]) < len(names)),
         unit="step",
+        stage=live_stage(run, told, hosts, broke),
     )
 
 
@@ -86,8 +92,45 @@ def _act(row: PageRow, text: str) -> Act:
         who = f"request {request}" if request >= 0 else "the engine"
         where = f"{'host page' if row.what == MISCOPIED else 'block'} {page}"
         what = f"{who} meets {where} as it shouldn't be ({text})" if page >= 0 else text
-        return Act(row.number, row.event, row.step, "", row.what, what)
-    return Act(row.number, row.event, row.step, row.actor, row.what, said(row))
+        return Act(row.number, row.event, row.step, "", row.what, what, lane=_lane(row), short="reads")
+    return Act(
+        row.number, row.event, row.step, row.actor, row.what, said(row), lane=_lane(row), short=_short(row)
+    )
+
+
+def _lane(row: PageRow) -> str:
+    if row.what in (
+        "arrive",
+        "abort",
+        "finish",
+        "alloc",
+        "hit",
+        "free",
+        "window",
+        "preempt",
+        BREAKS,
+        MISCOPIED,
+    ):
+        return f"request {row.numbers[0]}" if row.numbers[0] >= 0 else "engine"
+    return "engine"
+
+
+def _short(row: PageRow) -> str:
+    return (
+        f"{row.what[:-1]} {row.numbers[0]} ends"
+        if row.what in ("store-", "load-")
+        else _SHORT.get(row.what, row.what)
+    )
+
+
+_SHORT = {
+    "window": "frees",
+    "free": "frees",
+    "alloc": "gets blocks",
+    "offer": "announces",
+    "store+": "stores",
+    "load+": "loads",
+}
 
 
 def _control(arm: Mapping[str, Any]) -> str:

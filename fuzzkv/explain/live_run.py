@@ -92,6 +92,15 @@ class LiveRun:
         named = tuple(f"{sort} {number}" for sort, number in about.items())
         return Tie(link.first, link.then, link.kind, " ".join(named), clause, named)
 
+    def page_of(self, link: Link) -> Thing | None:
+        """The page that a dependency is about, if it is about one."""
+        return self._pages.get(link)
+
+    def given_at(self, block: int, number: int) -> Thing:
+        """The page as which a block had been given out by a row."""
+        given = [row for row in self.rows[:number] if row.what == "alloc" and block in row.numbers[1:]]
+        return ("page", block, given[-1].numbers[0], given[-1].number) if given else ("page", block)
+
     def _link(
         self, first: int, row: PageRow, kind: str, *about: str | int, page: Thing | None = None
     ) -> None:

@@ -13,6 +13,7 @@ from fuzzkv.explain.clauses import refused
 from fuzzkv.explain.dependencies import links_of
 from fuzzkv.explain.graph import Chain, Explanation, make_graph
 from fuzzkv.explain.guard_words import guard_lines
+from fuzzkv.explain.lanes import model_stage
 from fuzzkv.explain.links import chain, completed
 from fuzzkv.explain.naming import session_name
 from fuzzkv.explain.sentences import Speaker
@@ -78,6 +79,7 @@ def _explained(
     def scene(state: Sequence[int]) -> Scene:
         return Scene(state, names, recipe.config, violation.page, p, session)
 
+    shown = [speaker.page_of(n, nodes[n].record.page) for n in sorted(listed) if speaker.act(n).pages]
     return Explanation(
         case=str(case["id"]),
         headline=_breaks(names, f"{invariant.id} ({invariant.name})"),
@@ -89,6 +91,7 @@ def _explained(
         clash=clash(
             invariant.id, scene(speaker.after(broke).state), nodes[broke].record, f"({numbers[broke]})"
         ),
+        stage=model_stage(speaker, list(dict.fromkeys(shown)), broke),
         controls=tuple(
             f"{_who(recipe.schedule.masked(mask))}: {_control(recipe, mask, invariant.id, violation, scene)}"
             for mask in range((1 << len(names)) - 1)

@@ -28,6 +28,11 @@ class Names:
         return self._pages[page]
 
     @property
+    def things(self) -> dict[str, Thing]:
+        """The page that each name stands for."""
+        return {name: page for page, name in self._pages.items()}
+
+    @property
     def bound(self) -> list[tuple[str, str]]:
         """Names and what they stand for, as they were first asked for."""
         return [(name, self._described(page)) for page, name in self._pages.items()]

@@ -21,6 +21,8 @@ COUNTED_AS: Final[Mapping[str, tuple[str, ...]]] = {
     "claim": ("loads",),
     "release": ("loads",),
     "load+": ("loads",),
+    **{f"store{sign}": ("stores",) for sign in "-!~="},
+    **{f"load{sign}": ("loads",) for sign in "-!~="},
     "hit": ("hits", "publish"),
     "publish": ("publish", "hits"),
     "evict": ("publish", "hits"),

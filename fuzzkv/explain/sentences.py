@@ -122,7 +122,15 @@ class Speaker:
             what=record.primitive if self.nodes[number].told else f"event {record.primitive}",
             text=self._text(number, record),
             pages=pages,
+            lane=self._lane(number, record),
+            short=record.primitive.replace("_", " "),
         )
+
+    def _lane(self, number: int, record: Record) -> str:
+        if record.page < 0 or not self.nodes[number].told:
+            return "workload"
+        r = record.page // PAGES
+        return session_name(r, self._cells[number].get("R_EPOCH", r))
 
     def _paged(self, number: int) -> bool:
         record = self.nodes[number].record
