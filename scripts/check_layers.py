@@ -58,6 +58,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "numba": ("simulator", "modelcheck", "strategies"),
     "llvmlite": ("simulator.bulk.pointers",),
     "covertable": ("strategies.covering_arrays",),
+    "networkx": ("explain",),
     "drawsvg": ("explain.figure",),
     "click": ("cli",),
     "rich": ("report", "cli", "doctor"),

@@ -236,6 +236,9 @@ def clash(invariant: str, scene: Scene, record: Record, number: str) -> str:
     """What is so at the node ``number`` that broke the invariant, read off the state after it."""
     said: Mapping[str, Callable[[Scene, Record, str], str]] = {
         "I1": _nothing_exact,
+        "I4": lambda scene, record, number: (
+            f"{number} stores bytes of {scene.name} that have changed since the copy began"
+        ),
         "I10": _apart,
         "I11": lambda scene, record, number: f"after {number} {_books(scene)}",
         "I12": _nothing_exact,

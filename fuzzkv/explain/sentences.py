@@ -61,6 +61,7 @@ VERB: Final[Mapping[str, str]] = {
     "begin_load": "reads",
     "spill": "reads",
     "demand_load": "loads",
+    "end_store": "stores",
     "drop_device": "gives up",
     "drop_host": "destroys",
     "quantise": "rewrites",

@@ -196,7 +196,7 @@ def _count(rest: _Part, home: _Part) -> None:
 
 _FIRST = sorted(COLUMNS.values())
 _NAME = {base: name for name, base in COLUMNS.items()}
-_TALLIES = (
+_TALLIES = {
     "EVENT",
     "PRIMS",
     "ACTED",
@@ -208,8 +208,8 @@ _TALLIES = (
     "FREED",
     "REMOTE",
     "DEMAND",
-)
-_TALLIES += ("V_COUNT", "V_EVENT", "V_STAMP", "V_PAGE", "V_ACTOR", "V_PRIM")
+}
+_TALLIES |= {name for name in COLUMNS if name.startswith("V_")}
 _UNSEEN = frozenset(COLUMNS[name] + i for name in _TALLIES for i in range(SIZES[name]))
 """What a run is judged by: it has no influence on the run."""
 

@@ -6,9 +6,9 @@ import pytest
 
 from fuzzkv.api import INT8, Cache, Custom, Page, does
 from fuzzkv.cases.casebook import Recipe
-from fuzzkv.explain.guards import blame, proposed
-from fuzzkv.explain.guard_words import in_words
 from fuzzkv.explain.clauses import refused
+from fuzzkv.explain.guard_words import in_words
+from fuzzkv.explain.guards import blame, proposed
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import ACT, ARRIVE, FADE, STEP, TICK, Config, Schedule
 
