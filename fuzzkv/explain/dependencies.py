@@ -172,7 +172,7 @@ def _means(
     elif column == "D_PAGE":
         yield from _frame(value, place, node, made)
     elif column == "H_PAGE":
-        if value <= ORPHAN:
+        if act in ("arrive", "queue") and value == ORPHAN - node.record.page // PAGES:
             yield "orphaned", ("session", ORPHAN - value, after.get("R_EPOCH", ORPHAN - value)), "host"
     elif column == "J_KIND" and value == 0 and made == "fail_copy" and act == "hit":
         yield "failed", ("entry", after.get("J_DST", place)), "store"
@@ -181,8 +181,9 @@ def _means(
     elif column == "J_KIND" and value != 0:
         yield from _flight(place, node, before, after)
     elif column == "LINK_FREE":
-        if made == "demand_load" and act == "step":
-            yield "waited", MACHINE, ""
+        if made in ("demand_load", "remote_read") and act == "step":
+            if writer.record.event == node.record.event:
+                yield "waited", MACHINE, ""
         elif value > before.get("NOW") and act in BEGINS | {"demand_load", "remote_read"}:
             yield "queued", MACHINE, ""
     elif column in BOUND and value != 0:

@@ -75,8 +75,22 @@ class Ledger:
             p = node.page
             if p >= 0:
                 self.key_of[n] = (p // PAGES, self.epoch[p // PAGES], p % PAGES)
+            self._begin(n, node)
             self._before(n, node)
             self._after(n, node)
+
+    def _begin(self, n: int, node: Seen) -> None:
+        """A step begins before the copies that end while it waits: it meets what was there then as well."""
+        if n > 0 and self.nodes[n - 1].event == node.event:
+            return
+        for later in range(n, len(self.nodes)):
+            step = self.nodes[later]
+            if step.event != node.event:
+                return
+            if step.what == "step":
+                p = step.page
+                self.key_of[later] = (p // PAGES, self.epoch[p // PAGES], p % PAGES)
+                self._pages_before(later, step)
 
     # -- what a node rests on ----------------------------------------------------------------------------
 
@@ -97,9 +111,20 @@ class Ledger:
             yield from ((p[0], p[1], i) for i in range(PAGES) if i != p[2])
 
     def _before(self, n: int, node: Seen) -> None:
-        if n == 0 or self.nodes[n - 1].event != node.event:
-            # A step begins before the copies that end while it waits.
-            self.at_start = list(self.flights)
+        self._pages_before(n, node)
+        session = self.key_of[n][:2] if n in self.key_of else None
+        for r in (0, 1):
+            if session is None or node.what in ("end_round", "finish", "arrive") or session[0] == r:
+                for kind in ("charged", "boundary", "ring", "kept", "asked", "opened", "grown", "waits"):
+                    name = {"grown": "opened", "waits": "opened"}.get(kind, kind)
+                    self._edge(name, self.last.get((kind, r, self.epoch[r])), n)
+        for kind in ("deferred", "laid-out", "idle", "fenced", "failed"):
+            self._edge(kind, self.last.get((kind,)), n)
+        self._special(n, node)
+        for r in (0, 1) if node.what in ("preempt", "prefill") else ():
+            self._edge("opened", self.last.get(("opened", r, self.epoch[r])), n)
+
+    def _pages_before(self, n: int, node: Seen) -> None:
         for p in self._touched(n, node):
             here, there = self.device.get(p), self.host.get(p)
             for copy in (here, there):
@@ -116,7 +141,7 @@ class Ledger:
             for (_, quoted), since in self.quotes.items():
                 if quoted == p:
                     self._edge("promised", since, n, p)
-            for begun, _, _, flying in self.at_start if node.what == "step" else self.flights:
+            for begun, _, _, flying in self.flights:
                 if flying == p:
                     self._edge("in-flight", begun, n, p)
                     self._edge("unfilled", begun, n, p)
@@ -124,17 +149,6 @@ class Ledger:
                 self._edge("scaled", self.scales.get(self.frame[p]), n, p)
             for kind in ("read", "certified", "expected", "aged", "declared"):
                 self._edge(kind, self.last.get((kind, p)), n, p)
-        session = self.key_of[n][:2] if n in self.key_of else None
-        for r in (0, 1):
-            if session is None or node.what in ("end_round", "finish", "arrive") or session[0] == r:
-                for kind in ("charged", "boundary", "ring", "kept", "asked", "opened", "grown", "waits"):
-                    name = {"grown": "opened", "waits": "opened"}.get(kind, kind)
-                    self._edge(name, self.last.get((kind, r, self.epoch[r])), n)
-        for kind in ("deferred", "laid-out", "idle", "fenced", "failed"):
-            self._edge(kind, self.last.get((kind,)), n)
-        self._special(n, node)
-        for r in (0, 1) if node.what in ("preempt", "prefill") else ():
-            self._edge("opened", self.last.get(("opened", r, self.epoch[r])), n)
 
     def _special(self, n: int, node: Seen) -> None:
         what, p = node.what, self.key_of.get(n)
@@ -146,8 +160,8 @@ class Ledger:
             if mine:
                 self._edge("carried", mine[0][0], n, p)
         taken, until = self.link
-        waits = node.detail if what == "demand_load" else 0
-        if (what in BEGINS or what == "demand_load") and until > node.time - waits:
+        waits = node.detail if what in ("demand_load", "remote_read") else 0
+        if (what in BEGINS or what in ("demand_load", "remote_read")) and until > node.time - waits:
             self._edge("queued", taken, n)
         if what == "step" and self.last.get(("demand",)) is not None:
             demanded = self.last["demand",]
@@ -244,6 +258,9 @@ class Ledger:
                 if q in self.pins and what == "finish":
                     self.last["orphan", r] = n
                 self._drop(n, q)
+            if what == "finish":
+                # Nothing comes of the copies of a session that has ended, but for a step that ran ahead.
+                self.flights = [f for f in self.flights if f[3][:2] != (r, e) or f[1] == "run_ahead"]
             self.last["waits", r, e] = n
             if self.last.get(("deferred",)) is not None:
                 self.last["fenced",] = n
@@ -268,14 +285,16 @@ class Ledger:
             if what == "end_store":
                 self.host[p] = Copy(n, "copied")
             elif what == "end_load" or (what == "end_copy" and mine[1] == "receive"):
-                self._fill(n, p, "copied")
+                if p in self.frame:  # it may have been given up under the copy
+                    self._fill(n, p, "copied")
             elif what == "end_copy" and mine[1] == "spill":
                 self.last["stored", p[2]] = n
             elif what == "fail_copy":
                 self.last["failed",] = n
-        elif what == "demand_load":
-            self._take(n, p)
-            self._fill(n, p, "copied")
+        elif what in ("demand_load", "remote_read"):
+            if what == "demand_load":
+                self._take(n, p)
+                self._fill(n, p, "copied")
             self.last["demand",] = n
         elif what == "drop_device":
             self._drop(n, p)
@@ -338,8 +357,10 @@ class Ledger:
             self.last["published", p[2]] = n
 
     def _machine(self, n: int, node: Seen) -> None:
-        if node.what == "demand_load":
+        if node.what in ("demand_load", "remote_read"):
             self.link = (n, node.time)
+        elif node.what == "late_copy" and self.link[1] > node.time:
+            self.link = (n, self.link[1] + node.detail)
         elif node.what in BEGINS - {"run_ahead"}:
             self.link = (n, max(self.link[1], node.time) + self.cost)
         elif node.what == "enqueue":

@@ -16,6 +16,7 @@ from fuzzkv.cases.casebook import Recipe, read_case
 from fuzzkv.cases.corpus import Case, is_live, load_corpus
 from fuzzkv.explain.explanation import explained
 from fuzzkv.explain.formats import as_json
+from fuzzkv.explain.guards import around
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.simulator.history import History
 from tests.explain.ledger import Ledger, Seen
@@ -94,7 +95,7 @@ def check_names(data: Told) -> None:
 
 def check_records(case: Case, data: Told) -> None:
     """The nodes are the history's records, and each edge is one that the ledger finds in them, about that page."""
-    recipe, arms = histories(case["id"])
+    recipe, arms = histories(case["id"]) if "made" not in case else case["made"]
     full = (1 << len(recipe.policies)) - 1
     records = iter(arms[full].records)
     nodes: list[Seen] = []
@@ -169,6 +170,33 @@ def check_log(case: Case, data: Told) -> None:
 @pytest.mark.parametrize("case_id", sorted(CASES))
 def test_each_case_is_explained_and_what_is_said_is_so(case_id: str) -> None:
     check(CASES[case_id], told(case_id))
+
+
+@pytest.mark.parametrize(
+    "case_id", ["fkv-02f626019e02", "fkv-58f844c3056e", "fkv-2063c3984224", "fkv-964136570ff0"]
+)
+def test_what_is_said_of_schedules_around_a_case_is_so(case_id: str) -> None:
+    """Copies that fail or are late, sessions that end and come again: more than a shrunk case has."""
+    case = CASES[case_id]
+    recipe = histories(case_id)[0]
+    drawn = around(recipe.schedule.events, len(recipe.policies), recipe.workload, seed=1)
+    told_of = 0
+    while told_of < 5:
+        schedule = recipe.schedule.with_events(next(drawn))
+        changed = {**case, "schedule": schedule.as_json()}
+        made = read_case(changed)
+        arms = made.histories()
+        for violation in arms[max(arms)].outcome.violations:
+            other = {
+                **changed,
+                "class": {**case["class"], "invariant": violation.invariant},
+                "violation": {"event": violation.event},
+                "made": (made, arms),
+            }
+            found = explained(other, guards=False)
+            assert found is not None
+            check(other, as_json(found))
+            told_of += 1
 
 
 def test_the_corpus_has_cases_of_both_targets() -> None:
