@@ -29,6 +29,7 @@ LIBRARIES: Final = (
     "numba",
     "hypothesis",
     "z3-solver",
+    "drawsvg",
     "networkx",
     "scipy",
     "jsonschema",

@@ -92,6 +92,7 @@ CODES: Final[dict[str, str]] = {
     "FKV102": "a live policy that fails alone under some schedules",
     "FKV103": "a live policy that this build of the engine lacks, or in which it does nothing",
     "FKV104": "a host tier that stored pages and never served one, though prompts came back",
+    "FKV105": "a case of a live engine without the page-event log that it would be explained from",
     "FKV106": "a failure that a second run of the same schedule doesn't show",
     # the live engine as a target
     "FKV110": "KV pages whose layout this build does not show, so that they can't be read",

@@ -59,6 +59,8 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "numba": ("simulator", "modelcheck", "strategies"),
     "llvmlite": ("simulator.bulk.pointers",),
     "covertable": ("strategies.covering_arrays",),
+    "networkx": ("explain",),
+    "drawsvg": ("explain.figure",),
     "click": ("cli",),
     "rich": ("report", "cli", "doctor"),
     # Programs are started in one place; forks of this process that share its code are another matter.

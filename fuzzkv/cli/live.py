@@ -106,8 +106,9 @@ def hunt_live(
 
 def replay_one(
     case: Mapping[str, Any], target: str | None, device: str, policies: str
-) -> tuple[str, bool | None]:
-    """One live case again: what to say, and whether it still fails; ``policies`` are paths that it may need.
+) -> tuple[str, bool | None, Mapping[str, Any]]:
+    """One live case again: what to say, whether it still fails, and what a case may keep of the run; ``policies`` are paths
+    that it may need.
 
     Without a ``target`` it runs on the release that it was found on, if that is in one of the environments.
     """
@@ -123,4 +124,4 @@ def replay_one(
     environment = find(target) if target else found_on(str(case["engine"]))
     with Engines(device, environment) as engines:
         done = replay_live(case, engines.start, engines.judge, own)
-        return f"{engines.name}: {done.verdict}. {done.detail}", done.fails
+        return f"{engines.name}: {done.verdict}. {done.detail}", done.fails, done.kept
