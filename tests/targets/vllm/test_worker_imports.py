@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 from collections.abc import Iterable
 
@@ -33,7 +34,8 @@ def libraries(entries: Iterable[str]) -> set[str]:
             continue
         seen.add(module)
         path = modules[module]
-        for _, name in layers.imports_of(path, module, path.name == "__init__.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for _, name in layers.imports_of(tree, module, path.name == "__init__.py"):
             top = name.split(".")[0]
             if top == fuzzkv.__name__:
                 parts = name.split(".")
