@@ -140,13 +140,12 @@ def toy_cases(names: Collection[str]) -> Iterator[tuple[str, dict[str, Find]]]:
 
 def engine_cases(names: Collection[str]) -> Iterator[tuple[str, dict[str, Find]]]:
     """Planted faults of a host tier on a real engine, under pool pressure."""
-    from fuzzkv.targets.vllm.target import Engines
-    from tests.targets.vllm.test_planted import FAULTS, Calm, planted
+    from tests.targets.vllm.test_planted import FAULTS, Calm, on_cpu, planted
 
     for name, invariants in FAULTS.items():
         if names and name not in names:
             continue
-        with Engines() as engines, _closed(Lives(lambda config: Calm(engines.start(config)), BASE)) as lives:
+        with on_cpu() as engines, _closed(Lives(lambda config: Calm(engines.start(config)), BASE)) as lives:
             policies = (planted(name), *resolve(["vllm:preempt"]))
             yield name, live_finders(Arms(lives, engines.judge), policies, invariants, CAPS["engine"])
 

@@ -22,6 +22,7 @@ import pytest
 from fuzzkv.events import ConflictFound, Event, PhaseStarted, ShrinkStep
 from fuzzkv.search.live.hunt import BASE, LiveHunt, LiveOptions
 from fuzzkv.semantics.contract.evidence import COPY_IN, COPY_OUT
+from fuzzkv.targets.environments import here
 from fuzzkv.targets.vllm.arms import Arms
 from fuzzkv.targets.vllm.history import LiveHistory
 from fuzzkv.targets.vllm.policies import LivePolicy, manifest_of, resolve
@@ -85,6 +86,11 @@ class Calm:
         )
 
 
+def on_cpu() -> Engines:
+    """Engine instances on the CPU in this environment."""
+    return Engines("cpu", here())
+
+
 def planted(name: str) -> LivePolicy:
     """A host tier of three chunks with this fault."""
     manifest = manifest_of("offload", "near-reuse", "planted", COPY_OUT, COPY_IN, source=MODULE)
@@ -146,7 +152,7 @@ def hunted_with(
 
 @pytest.fixture(scope="module")
 def engines() -> Iterator[Engines]:
-    with Engines() as made:
+    with on_cpu() as made:
         yield made
 
 
@@ -181,7 +187,7 @@ if __name__ == "__main__":
     seeds = [int(word) for word in sys.argv[1:] if word.isdigit()] or [0]
     for one, number in product(names, seeds):
         watch = Clock()
-        with Engines() as ours, tempfile.TemporaryDirectory() as folder:
+        with on_cpu() as ours, tempfile.TemporaryDirectory() as folder:
             told = hunted(ours, one, Path(folder), seed=number, clock=watch)
         whole = time.monotonic() - watch.began
         print(
