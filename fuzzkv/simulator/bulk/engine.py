@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fuzzkv.errors import UsageError
+from fuzzkv.core.results import FailureClass, Outcome, mask_of, names_of
 from fuzzkv.semantics.contract.invariants import INVARIANTS
 from fuzzkv.semantics.layout import CLAUSES, COLUMNS, GOALS, NCLAUSE, NGOAL, NINV, PRIMITIVES
 from fuzzkv.semantics.policy import Policy
@@ -18,7 +19,7 @@ from fuzzkv.simulator.bulk.callbacks import Rules
 from fuzzkv.simulator.bulk.core import core, span_of
 from fuzzkv.simulator.bulk.tally import FoundClass, Tally
 from fuzzkv.simulator.interpreters import begin, python_apply
-from fuzzkv.simulator.outcome import ArmOutcome, ending
+from fuzzkv.simulator.outcome import ending
 from fuzzkv.simulator.start import first_state
 from fuzzkv.strategies import novelty
 from fuzzkv.strategies.covering_arrays import covering, levels_of, masks_of, odds_of
@@ -156,7 +157,7 @@ class BulkEngine:
             self._core.run(state, steps, len(events), mask, rules)
         return state
 
-    def outcome(self, events: Sequence[Event], mask: int) -> ArmOutcome:
+    def outcome(self, events: Sequence[Event], mask: int) -> Outcome:
         """What a schedule comes to for the policies in ``mask``, and the damage after what always follows it."""
         state = self.final_state(events, mask)
         last = state.tolist()
@@ -167,14 +168,11 @@ class BulkEngine:
     def shows(
         self,
         events: Sequence[Event],
-        kind: tuple[int, str, str | None, str],
+        wanted: FailureClass,
         worse: bool,
         causes: Sequence[str],
     ) -> bool:
-        """Whether a schedule shows a conflict of this kind (mask, invariant, actor, primitive); see
-        ``bulk.shows``.
-        """
-        mask, invariant, actor, primitive = kind
+        """Whether a schedule shows a conflict of this class; see ``simulator.bulk.search.shows``."""
         self._rows[: len(events)] = events
         self._causes[:] = 0
         for cause in causes:
@@ -186,10 +184,10 @@ class BulkEngine:
                 self._rows,
                 len(events),
                 len(self.names),
-                mask,
-                int(invariant[1:]),
-                -1 if actor is None else self.names.index(actor),
-                PRIMITIVES.index(primitive),
+                mask_of(self.names, wanted.policies),
+                int(wanted.invariant[1:]),
+                -1 if wanted.actor is None else self.names.index(wanted.actor),
+                PRIMITIVES.index(wanted.action),
                 int(worse),
                 self._causes,
                 self._after,
@@ -229,17 +227,19 @@ class BulkEngine:
 
     @property
     def classes(self) -> list[FoundClass]:
-        """The kinds of failures met so far, in the order in which they were met."""
+        """The classes of failures met so far, in the order in which they were met."""
         found = []
         for c in range(self._known):
             mask, invariant, actor, primitive = (int(x) for x in self._keys[c])
             seen, number, length, rank, freely = (int(x) for x in self._hits[c])
             found.append(
                 FoundClass(
-                    mask,
-                    f"I{invariant}",
-                    None if actor < 0 else self.names[actor],
-                    PRIMITIVES[primitive],
+                    FailureClass(
+                        names_of(self.names, mask),
+                        f"I{invariant}",
+                        PRIMITIVES[primitive],
+                        None if actor < 0 else self.names[actor],
+                    ),
                     seen,
                     number,
                     bool(rank & search.CAUSE),
