@@ -22,8 +22,9 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from fuzzkv.oracles.conflict import smallest_failing, subsets
+from fuzzkv.oracles.conflict import smallest_failing
 from fuzzkv.search.live.hunt import BASE
+from fuzzkv.semantics.contract.minimal import subsets
 from fuzzkv.semantics.schedule import Schedule
 from fuzzkv.simulator.bulk.engine import BulkEngine
 from fuzzkv.strategies.generation import failures
@@ -71,7 +72,7 @@ class LiveProperty:
         self.arm = self.arms.run(self.policies, schedule)
         if self.reached.new(self.arm.history):
             self.portfolio.keep(schedule)
-        shown = any(v.invariant in self.invariants for v in self.arm.violations)
+        shown = any(v.invariant in self.invariants for v in self.arm.failures)
         if shown and self.found is None:
             self.found = self.ran
         return shown
@@ -133,7 +134,7 @@ def toy_cases(names: Collection[str]) -> Iterator[tuple[str, dict[str, Find]]]:
         if names and name not in names:
             continue
         lives = Lives(lambda config, faults=faults: ToyLife(config, **faults), BASE)  # type: ignore[misc]
-        arms = Arms(lives, lambda policies, schedule, history: history.violations)
+        arms = Arms(lives, lambda policies, schedule, history: history.failures)
         yield name, live_finders(arms, resolve(policies), invariants, CAPS["toy"])
         lives.close()
 
@@ -182,7 +183,7 @@ class ModelProperty:
         arms = {full: self.engine.outcome(schedule.events, full)}
         self.acted = arms[full].acted
         wanted = (self.report.invariant, *self.report.also)
-        if any(violation.invariant in wanted for violation in arms[full].violations):
+        if any(violation.invariant in wanted for violation in arms[full].failures):
             arms.update({sub: self.engine.outcome(schedule.events, sub) for sub in subsets(full)})
             if full in smallest_failing(arms):
                 self.found = self.ran

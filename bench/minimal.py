@@ -17,7 +17,7 @@ from fuzzkv.cases.casebook import Recipe, make_case
 from fuzzkv.cases.corpus import save_case, write_index
 from fuzzkv.cases.shrink import shrink
 from fuzzkv.core.files import atomic_write
-from fuzzkv.oracles.conflict import Kind
+from fuzzkv.core.results import FailureClass
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import Event, Schedule
 from fuzzkv.simulator.bulk.engine import BulkEngine
@@ -49,7 +49,7 @@ def minimal(name: str) -> dict[str, Any]:
     best: tuple[Event, ...] = ()
     kind = None
     for c in found:
-        wanted = Kind(c.mask, c.invariant, c.actor, c.primitive)
+        wanted = FailureClass(c.mask, c.invariant, c.actor, c.primitive)
         shrunk = shrink(engine, wanted, c.events)
         if shrunk is not None and not shrunk[1].consequence and (not best or len(shrunk[0]) < len(best)):
             best, kind = shrunk[0], wanted
@@ -61,7 +61,7 @@ def minimal(name: str) -> dict[str, Any]:
         "policies": list(names),
         "invariant": kind.invariant,
         "actor": kind.actor,
-        "primitive": kind.primitive,
+        "primitive": kind.action,
         "events": Schedule(names, best).as_json(),
         "schedules": engine.drawn,
     }

@@ -6,13 +6,14 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from fuzzkv.oracles.conflict import smallest_failing, subsets
+from fuzzkv.core.results import Outcome
+from fuzzkv.oracles.conflict import smallest_failing
 from fuzzkv.policies.registry import resolve
+from fuzzkv.semantics.contract.minimal import subsets
 from fuzzkv.semantics.layout import COLUMNS
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import EXTRA, OPS, Config
 from fuzzkv.simulator.interpreters import python_apply
-from fuzzkv.simulator.outcome import ArmOutcome
 from fuzzkv.simulator.start import first_state
 from tests.field.reports import REPORTS
 from tests.mutants import MUTANTS
@@ -60,11 +61,11 @@ class Target:
             and self.primitive in (None, primitive)
         )
 
-    def shown(self, arms: dict[int, ArmOutcome]) -> bool:
+    def shown(self, arms: dict[int, Outcome]) -> bool:
         """Whether these arms show the planted conflict."""
         if self.full not in smallest_failing(arms):
             return False
-        return any(self.matches(v.invariant, v.actor, v.primitive) for v in arms[self.full].violations)
+        return any(self.matches(v.invariant, v.actor, v.primitive) for v in arms[self.full].failures)
 
 
 class Model:

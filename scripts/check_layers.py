@@ -42,8 +42,8 @@ NARROW: dict[str, frozenset[str]] = {
     "semantics": frozenset({"errors"}),
     "policies": frozenset({"errors", "semantics"}),
     "strategies": frozenset({"errors", "semantics"}),
-    "simulator": frozenset({"errors", "semantics", "strategies"}),
-    "oracles": frozenset({"errors", "semantics", "simulator"}),
+    "simulator": frozenset({"errors", "core", "semantics", "strategies"}),
+    "oracles": frozenset({"errors", "core", "semantics", "simulator"}),
     "api": frozenset({"semantics"}),
     "report": frozenset({"errors", "events", "core"}),
 }

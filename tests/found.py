@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from fuzzkv.cases.casebook import label_of
 from fuzzkv.cases.shrink import Goal, Shrinker
-from fuzzkv.oracles.conflict import Finding, Kind
+from fuzzkv.core.results import FailureClass
+from fuzzkv.oracles.conflict import Finding
 from fuzzkv.policies.labels import LABELS
 from fuzzkv.semantics.schedule import Event
 from fuzzkv.simulator.bulk.engine import BulkEngine
@@ -23,9 +24,9 @@ def label(engine: BulkEngine, found: FoundClass) -> str:
     return label_of(names, probe)
 
 
-def kind_of(found: FoundClass) -> Kind:
+def kind_of(found: FoundClass) -> FailureClass:
     """The kind of a class."""
-    return Kind(found.mask, found.invariant, found.actor, found.primitive)
+    return FailureClass(found.mask, found.invariant, found.actor, found.primitive)
 
 
 def search(engine: BulkEngine, budget: int) -> dict[str, FoundClass]:

@@ -11,6 +11,7 @@ from typing import Any
 from fuzzkv import __version__
 from fuzzkv.cases.corpus import case_id, is_live
 from fuzzkv.core.glossary import title
+from fuzzkv.core.results import Outcome
 from fuzzkv.errors import UsageError
 from fuzzkv.oracles.conflict import Finding, findings, smallest_failing
 from fuzzkv.policies.labels import ACTORS, LABELS
@@ -20,7 +21,6 @@ from fuzzkv.semantics.layout import PAGES
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import ACT, Config, Event, Schedule, afterwards, schedule_from_json
 from fuzzkv.simulator.history import History, run_history
-from fuzzkv.simulator.outcome import ArmOutcome
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Recipe:
         """The conflicts of the whole set, one for each invariant that it breaks."""
         arms = outcomes(histories or self.histories())
         full = (1 << len(self.policies)) - 1
-        return findings(arms, full) if full in smallest_failing(arms) else []
+        return findings(arms, full, self.schedule.policies) if full in smallest_failing(arms) else []
 
     def finding(self, histories: Mapping[int, History] | None = None) -> Finding | None:
         """The first conflict of the whole set, or ``None`` if there is none."""
@@ -60,7 +60,7 @@ class Recipe:
         return found[0] if found else None
 
 
-def outcomes(histories: Mapping[int, History]) -> dict[int, ArmOutcome]:
+def outcomes(histories: Mapping[int, History]) -> dict[int, Outcome]:
     """Histories by mask as outcomes of arms."""
     return {mask: history.outcome for mask, history in histories.items()}
 
@@ -83,16 +83,16 @@ def widened(mask: int, events: Sequence[Event]) -> tuple[Event, ...]:
 
 def label_of(names: Sequence[str], finding: Finding) -> str:
     """The design's name of a kind, or an empty string."""
-    label = LABELS.get((tuple(names), finding.kind.invariant, finding.kind.primitive), "")
-    return label if ACTORS.get(label, finding.kind.actor) == finding.kind.actor else ""
+    label = LABELS.get((tuple(names), finding.failure_class.invariant, finding.failure_class.action), "")
+    return label if ACTORS.get(label, finding.failure_class.actor) == finding.failure_class.actor else ""
 
 
 def title_of(names: Sequence[str], finding: Finding) -> str:
     """One line that says what happened."""
-    kind = finding.kind
+    kind = finding.failure_class
     if len(names) == 1:
         return f"{names[0]} alone breaks {BY_ID[kind.invariant].name}"
-    return title(tuple(names), kind.invariant, kind.actor, kind.primitive)
+    return title(tuple(names), kind.invariant, kind.actor, kind.action)
 
 
 def make_case(recipe: Recipe, invariant: str, *, seed: int, schedules: int) -> dict[str, Any] | None:
@@ -102,11 +102,14 @@ def make_case(recipe: Recipe, invariant: str, *, seed: int, schedules: int) -> d
     full = (1 << len(recipe.policies)) - 1
     if full not in smallest_failing(arms):
         return None
-    found = next((f for f in findings(arms, full) if f.kind.invariant == invariant), None)
+    found = next(
+        (f for f in findings(arms, full, recipe.schedule.policies) if f.failure_class.invariant == invariant),
+        None,
+    )
     if found is None:
         return None
     names = recipe.schedule.policies
-    violation = found.violation
+    violation = found.failure
     case: dict[str, Any] = {
         "schema_version": 1,
         "status": "candidate",
@@ -115,7 +118,7 @@ def make_case(recipe: Recipe, invariant: str, *, seed: int, schedules: int) -> d
         "class": {
             "policies": list(names),
             "invariant": invariant,
-            "action": violation.primitive,
+            "action": violation.action,
             "actor": violation.actor or "",
         },
         "policies": [
@@ -130,13 +133,13 @@ def make_case(recipe: Recipe, invariant: str, *, seed: int, schedules: int) -> d
             "request": violation.page // PAGES,
             "page": violation.page % PAGES,
             "actor": violation.actor or "",
-            "primitive": violation.primitive,
+            "primitive": violation.action,
         },
         "arms": [
             {
                 "policies": list(recipe.schedule.masked(mask)),
                 "verdict": "fail" if arm.failed else "pass",
-                "violations": [v.invariant for v in arm.violations],
+                "violations": [v.invariant for v in arm.failures],
             }
             for mask, arm in sorted(arms.items())
         ],

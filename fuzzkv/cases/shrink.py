@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 
 from fuzzkv.cases.edits import TRIES, leaps
-from fuzzkv.oracles.conflict import Finding, Kind, findings, subsets
+from fuzzkv.core.results import FailureClass, mask_of
+from fuzzkv.oracles.conflict import Finding, findings
 from fuzzkv.semantics.contract.invariants import BY_ID
+from fuzzkv.semantics.contract.minimal import subsets
 from fuzzkv.semantics.schedule import (
     ABORT,
     ACT,
@@ -56,7 +58,7 @@ class Goal:
     schedule had them.
     """
 
-    kind: Kind
+    failure_class: FailureClass
     worse: bool
     consequence: bool
 
@@ -77,30 +79,34 @@ class Shrinker:
     thorough: bool = True
     tries: int = TRIES
 
+    @property
+    def mask(self) -> int:
+        """The mask of the goal's policies."""
+        return mask_of(self.engine.names, self.goal.failure_class.policies)
+
     def look(self, events: Events) -> Finding | None:
         """The conflict of the goal's kind that these events show, or ``None``."""
-        mask = self.goal.kind.mask
+        mask = self.mask
         whole = self.engine.outcome(events, mask)
         if not whole.failed or whole.acted & mask != mask:
             return None
-        if not any(v.invariant == self.goal.kind.invariant for v in whole.violations):
+        if not any(v.invariant == self.goal.failure_class.invariant for v in whole.failures):
             return None
         arms = {mask: whole}
         for sub in subsets(mask):
             arms[sub] = self.engine.outcome(events, sub)
             if arms[sub].failed:
                 return None
-        for finding in findings(arms, mask):
-            if finding.kind == self.goal.kind:
+        for finding in findings(arms, mask, self.engine.names):
+            if finding.failure_class == self.goal.failure_class:
                 return finding
         return None
 
     def interesting(self, events: Events) -> bool:
         """Whether these events still reach the goal."""
-        kind = self.goal.kind
+        kind = self.goal.failure_class
         causes = () if self.goal.consequence else BY_ID[kind.invariant].implied_by
-        wanted = (kind.mask, kind.invariant, kind.actor, kind.primitive)
-        return bool(events) and self.engine.shows(events, wanted, self.goal.worse, causes)
+        return bool(events) and self.engine.shows(events, kind, self.goal.worse, causes)
 
     def hasten(self, events: Events) -> Events:
         """The events after our own passes alone, which takes hundredths of a second; 1-minimal."""
@@ -143,7 +149,7 @@ class Shrinker:
         progress = True
         while progress:
             progress = False
-            for candidate in pass_.candidates(best, self.goal.kind.mask):
+            for candidate in pass_.candidates(best, self.mask):
                 tried += 1
                 if cost(candidate) < cost(best) and self.interesting(candidate):
                     best, progress, helped = candidate, True, helped + 1
@@ -269,7 +275,12 @@ PASSES: tuple[Pass, ...] = (
 
 
 def shrink(
-    engine: BulkEngine, kind: Kind, events: Sequence[Event], *, thorough: bool = True, damage: bool = True
+    engine: BulkEngine,
+    kind: FailureClass,
+    events: Sequence[Event],
+    *,
+    thorough: bool = True,
+    damage: bool = True,
 ) -> tuple[Events, Finding] | None:
     """Shrink a schedule that shows a conflict of this kind; ``None`` if it doesn't show one.
 

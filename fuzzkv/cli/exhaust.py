@@ -190,7 +190,7 @@ def _line(found: SetResult) -> str:
 
 
 def _conflict(conflict: Conflict) -> str:
-    kind = conflict.finding.kind
+    kind = conflict.finding.failure_class
     schedule = conflict.recipe.schedule
     rows = [f"{name} {' '.join(str(x) for x in rest)}" for name, *rest in schedule.as_json()]
     head = f"  {kind.invariant} ({invariant_names()[kind.invariant]}) in {len(rows)} events: {conflict.title}"

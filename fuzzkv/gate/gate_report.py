@@ -34,7 +34,14 @@ ReportRow = dict[str, Any]
 def as_report(run: Gate, *, standing: bool, seconds: float) -> dict[str, Any]:
     """The report of a run; ``standing`` says whether the candidate has a kept acceptance on an engine."""
     lineup = run.lineup
-    filed = sorted(run.filing.filed.values(), key=lambda done: order(done.kind)) if run.filing else []
+    filed = (
+        sorted(
+            run.filing.filed.values(),
+            key=lambda done: order(done.failure_class, [p.name for p in lineup.policies]),
+        )
+        if run.filing
+        else []
+    )
     failures = [_failure(run, done) for done in filed]
     if run.fault or (run.alone is not None and run.alone.undeclared):
         reason = run.fault or (run.alone.reason if run.alone else "")
@@ -108,7 +115,9 @@ def _alone_row(run: Gate) -> ReportRow:
     text = f"{alone.failures:,} of {alone.schedules:,} schedules"
     if alone.undeclared:
         text = alone.reason
-    elif run.filing is not None and any(kind.mask == 1 << run.slot for kind in run.filing.filed):
+    elif run.filing is not None and any(
+        kind.policies == (run.lineup.candidate.name,) for kind in run.filing.filed
+    ):
         later = "" if alone.failures else "; one of a later check"
         return _row("alone", name, "single-policy", text + later, seconds, **counts)
     verdict = "single-policy" if not alone.passed else "vacuous" if alone.idle else "accepted"
@@ -142,7 +151,7 @@ def _hunt_row(run: Gate, mask: int) -> ReportRow:
     if engine is None or engine.drawn == 0:
         return _row("hunt", names, "not run")
     filed = run.filing.filed if run.filing else {}
-    kinds = sum(kind.mask == mask and kind in run.hunted for kind in filed)
+    kinds = sum(kind.policies == tuple(names) and kind in run.hunted for kind in filed)
     verdict = "conflict" if kinds else "none found" if run.met(mask) else "vacuous"
     text = f"{kinds} kind{'' if kinds == 1 else 's'}, {engine.drawn:,} drawn"
     if verdict == "vacuous":
@@ -196,7 +205,7 @@ def _shown_by(run: Gate, done: Filed) -> list[str]:
     return [
         replay.case_id
         for replay in run.replays
-        if any(run.filing.of(witness.kind) is done for witness in replay.witnesses)
+        if any(run.filing.of(witness.failure_class) is done for witness in replay.witnesses)
     ]
 
 
@@ -204,7 +213,7 @@ def _errors(run: Gate) -> list[ReportRow]:
     broken = run.filing.broken if run.filing is not None else []
     text = "the readers disagree on its schedule: please report this, it is a fault of fuzzkv"
     return [
-        {"code": "FKV073", "policies": _names(run, kind.mask), "invariant": kind.invariant, "text": text}
+        {"code": "FKV073", "policies": list(kind.policies), "invariant": kind.invariant, "text": text}
         for kind in broken
     ]
 
@@ -228,7 +237,7 @@ def _notes(run: Gate, standing: bool) -> list[str]:
     drawn = sum(engine.drawn for engine in run.searched.values())
     if run.budget and drawn < run.budget * len(run.searched) and not run.interrupted:
         notes.append(f"Time was up after {drawn:,} of {run.budget * len(run.searched):,} schedules.")
-    without = sorted({" + ".join(_names(run, kind.mask)) or "the workload" for kind in run.without})
+    without = sorted({" + ".join(kind.policies) or "the workload" for kind in run.without})
     if without:
         notes.append(f"Not counted, as it fails without {name} too: {', '.join(without)}.")
     if run.alone is not None and run.alone.passed and not standing:

@@ -22,6 +22,7 @@ from typing import Any
 
 from fuzzkv.cases.casebook import Recipe, make_case, narrowed, outcomes, title_of
 from fuzzkv.cases.corpus import save_case, write_index
+from fuzzkv.core.results import FailureClass, mask_of
 from fuzzkv.errors import (
     EXIT_CLEAN,
     EXIT_CONFLICT,
@@ -33,7 +34,7 @@ from fuzzkv.errors import (
 from fuzzkv.modelcheck.explorer import Explorer
 from fuzzkv.modelcheck.results import Explored, ShortestSchedule
 from fuzzkv.modelcheck.scope import Scope
-from fuzzkv.oracles.conflict import Finding, Kind, findings, part_of_known, smallest_failing
+from fuzzkv.oracles.conflict import Finding, findings, part_of_known, smallest_failing
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import Config
 
@@ -154,7 +155,7 @@ def exhaust(
     explorer = Explorer(policies, config, scope, memory=memory, enforce=enforce)
     result = ExhaustResult(scope.budgets(explorer.extras))
     safe: set[int] = set()
-    known: set[Kind] = set()
+    known: set[FailureClass] = set()
     until = None if seconds is None else time.monotonic() + seconds
     masks = sorted(range(1 << len(policies)), key=lambda mask: (mask.bit_count(), mask))
     for number, mask in enumerate(masks):
@@ -170,9 +171,8 @@ def exhaust(
         )
         conflicts = []
         for witness in explored.witnesses:
-            kind = Kind(mask, witness.invariant, witness.actor, witness.primitive)
-            known.add(kind)
-            if not part_of_known(kind, known):
+            known.add(witness.failure_class)
+            if not part_of_known(witness.failure_class, known):
                 conflicts.append(_agreed(policies, config, witness, explored.states, enforce, corpus))
         if explored.ending == "exhausted" and not explored.witnesses:
             safe.add(mask)
@@ -195,28 +195,28 @@ def _agreed(
     corpus: Path | None,
 ) -> Conflict:
     """The conflict of a witness, once the Python reader has seen it; filed if it is one of two policies or more."""
-    chosen, schedule = narrowed(policies, witness.mask, witness.events)
+    wanted = witness.failure_class
+    mask = mask_of([policy.name for policy in policies], wanted.policies)
+    chosen, schedule = narrowed(policies, mask, witness.events)
     recipe = Recipe(schedule, chosen, config)
     arms = outcomes(recipe.histories(enforce=enforce))
     full = (1 << len(chosen)) - 1
-    wanted = (witness.invariant, witness.actor, witness.primitive)
     found = [
         finding
-        for finding in (findings(arms, full) if full in smallest_failing(arms) else [])
-        if (finding.kind.invariant, finding.kind.actor, finding.kind.primitive) == wanted
-        and not finding.consequence
+        for finding in (findings(arms, full, schedule.policies) if full in smallest_failing(arms) else [])
+        if finding.failure_class == wanted and not finding.consequence
     ]
     if not found:
         names = " + ".join(schedule.policies)
         raise EnvironmentFailure(
             code="FKV073",
-            value=f"{witness.invariant} of {names}",
+            value=f"{wanted.invariant} of {names}",
             reason="the Python reader doesn't see what the compiled one found",
             cure="Please report this: it is a fault of fuzzkv.",
         )
     case = None
     if corpus is not None and len(chosen) > 1:
         # With the contract enforced the same schedule may show nothing without it; then there is no case to file.
-        case = make_case(recipe, witness.invariant, seed=0, schedules=states)
+        case = make_case(recipe, wanted.invariant, seed=0, schedules=states)
         case = save_case(case, corpus).case if case is not None else None
     return Conflict(recipe, found[0], title_of(schedule.policies, found[0]), case)

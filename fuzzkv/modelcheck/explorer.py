@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from fuzzkv.core.results import FailureClass, names_of
 from fuzzkv.errors import UsageError
 from fuzzkv.modelcheck import fingerprint, kernel, nodes
 from fuzzkv.modelcheck.projection import form_of
@@ -260,10 +261,12 @@ class _ExplorerRun:
             names = [policy.name for policy in self.explorer.policies]
             result.witnesses.append(
                 ShortestSchedule(
-                    self.top,
-                    f"I{invariant}",
-                    None if actor == NOBODY else names[actor],
-                    PRIMITIVES[primitive],
+                    FailureClass(
+                        names_of(names, self.top),
+                        f"I{invariant}",
+                        PRIMITIVES[primitive],
+                        None if actor == NOBODY else names[actor],
+                    ),
                     tuple((int(op), int(a), int(b)) for op, a, b in self.rows[:length]),
                 )
             )

@@ -61,8 +61,7 @@ def findings(arms: Mapping[int, Outcome], mask: int, policies: Sequence[str]) ->
         )
         page = failure.page
         worse = bool(arm.damage) and (
-            arm.damage[page] > 0
-            and all(arms[sub].damage[page] < arm.damage[page] for sub in subsets(mask))
+            arm.damage[page] > 0 and all(arms[sub].damage[page] < arm.damage[page] for sub in subsets(mask))
         )
         kind = FailureClass(names, failure.invariant, failure.action, failure.actor)
         found.append(Finding(kind, failure, worse, consequence))

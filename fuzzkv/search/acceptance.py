@@ -76,7 +76,7 @@ def try_alone(engine: BulkEngine, policy: str, *, seed: int, schedules: int) -> 
     slot = engine.names.index(policy)
     alone = engine.again(seed=seed, only=1 << slot)
     alone.search(schedules)
-    kinds = [c for c in alone.classes if c.mask == 1 << slot]
+    kinds = [c for c in alone.classes if c.failure_class.policies == (policy,)]
     first = min(kinds, key=lambda c: c.number, default=None)
     # What fails without the policy too is none of its failures.
     failures = max((c.seen for c in kinds), default=0)
@@ -86,7 +86,7 @@ def try_alone(engine: BulkEngine, policy: str, *, seed: int, schedules: int) -> 
         policy,
         schedules,
         failures,
-        first.invariant if first else "",
+        first.failure_class.invariant if first else "",
         first.number if first else -1,
         clopper_pearson_upper(failures, schedules, 0.05),
         tuple(sorted((used & ACTIONS) - declared)),

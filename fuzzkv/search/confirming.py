@@ -212,7 +212,7 @@ def replay_case(
         histories = recipe.histories()
         found = recipe.finding(histories)
         broken = found is not None and any(
-            v.invariant == case["class"]["invariant"] for v in histories[max(histories)].outcome.violations
+            v.invariant == case["class"]["invariant"] for v in histories[max(histories)].outcome.failures
         )
         arms = sum(
             not history.outcome.failed for mask, history in histories.items() if mask != max(histories)

@@ -65,8 +65,12 @@ class _Hunt:
     def shrink_all(self, search: Search) -> None:
         """One case a kind.  What one policy does alone is no conflict, though it may explain a larger set's."""
         found = search.found()
-        kinds = {witness.kind for witness in found}
-        wanted = [w for w in found if w.kind.mask.bit_count() > 1 and not part_of_known(w.kind, kinds)]
+        kinds = {witness.failure_class for witness in found}
+        wanted = [
+            w
+            for w in found
+            if len(w.failure_class.policies) > 1 and not part_of_known(w.failure_class, kinds)
+        ]
         self.tell(PhaseStarted("shrink", len(wanted), "kinds of failures to their shortest schedule"))
         search.filing.settle(wanted, kinds)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from fuzzkv.cases.filing import Filing, Witness, witnesses
 from fuzzkv.core.budgets import BUDGET, CHUNK, ENFORCED, FREE, GENERATED
 from fuzzkv.core.options import HuntOptions
+from fuzzkv.core.results import FailureClass
 from fuzzkv.errors import UsageError
 from fuzzkv.events import (
     ConflictFound,
@@ -21,7 +22,7 @@ from fuzzkv.events import (
     WarningRaised,
     emit,
 )
-from fuzzkv.oracles.conflict import Kind, part_of_known
+from fuzzkv.oracles.conflict import part_of_known
 from fuzzkv.oracles.residual import Residual
 from fuzzkv.search.generated import Generated
 from fuzzkv.search.warm_start import proved, short_witnesses
@@ -47,7 +48,7 @@ class Search:
     compiled: BulkEngine
     listeners: Sequence[Listener] = ()
     tally: Tally = field(default_factory=Tally)
-    seen: set[Kind] = field(default_factory=set)
+    seen: set[FailureClass] = field(default_factory=set)
     freed: dict[bool, float] = field(default_factory=dict)
     solved: list[Witness] = field(default_factory=list)
     began: float = field(default_factory=time.monotonic)
@@ -199,7 +200,7 @@ class Search:
             self._meet(witness)
 
     def _meet(self, witness: Witness) -> None:
-        kind = witness.kind
+        kind = witness.failure_class
         if kind in self.seen:
             return
         self.seen.add(kind)
@@ -207,15 +208,16 @@ class Search:
             return
         if self.generated is not None:
             self.generated.keep(Schedule(self.engine.names, witness.events))
-        names = self.filing.names(kind)
-        self._tell(ConflictFound(names, kind.invariant, kind.primitive, len(witness.events), witness.drawn))
-        if kind.mask.bit_count() > 1 and not part_of_known(kind, self.seen):
+        self._tell(
+            ConflictFound(kind.policies, kind.invariant, kind.action, len(witness.events), witness.drawn)
+        )
+        if len(kind.policies) > 1 and not part_of_known(kind, self.seen):
             self.filing.keep(witness)
 
-    def _tell_flaky(self, kind: Kind) -> None:
+    def _tell_flaky(self, kind: FailureClass) -> None:
         """Say that a policy in Python does something else when a schedule runs again."""
-        names = " + ".join(self.filing.names(kind))
-        text = f"{names}: {kind.invariant} at {kind.primitive} is not shown when the same schedule runs again"
+        names = " + ".join(kind.policies)
+        text = f"{names}: {kind.invariant} at {kind.action} is not shown when the same schedule runs again"
         self._tell(
             WarningRaised("FKV106", text, "Keep what a rule remembers in page.mark and cache.note only.")
         )

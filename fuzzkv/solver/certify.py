@@ -16,7 +16,7 @@ from fuzzkv.cases.casebook import Recipe, make_case, read_case
 from fuzzkv.cases.corpus import Case, covers
 from fuzzkv.cases.shrink import shrink
 from fuzzkv.errors import EnvironmentFailure, UsageError
-from fuzzkv.oracles.conflict import subsets
+from fuzzkv.semantics.contract.minimal import subsets
 from fuzzkv.semantics.layout import COLUMNS, NR, PAGES
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import ARRIVE, FADE, OPS, QUEUE, STEP, Event
@@ -120,9 +120,9 @@ def judge_of(recipe: Recipe, target: Target) -> Callable[[Events], Events | None
     def judge(events: Events) -> Events | None:
         other = Recipe(recipe.schedule.with_events(events), recipe.policies, recipe.config)
         for finding in other.conflicts():
-            kind = finding.kind
-            if (kind.invariant, kind.actor, kind.primitive) == target and not finding.consequence:
-                short = events[: finding.violation.event + 1]
+            kind = finding.failure_class
+            if (kind.invariant, kind.actor, kind.action) == target and not finding.consequence:
+                short = events[: finding.failure.event + 1]
                 cut = Recipe(recipe.schedule.with_events(short), recipe.policies, recipe.config)
                 return short if cut.conflicts() else events
         return None
@@ -212,8 +212,8 @@ def shrunk(case: Mapping[str, Any], policies: Sequence[Policy] = ()) -> Case:
     """The case with its schedule shrunk again, keeping the damage that it does; the same one if it is shortest already."""
     recipe = read_case(case, allowed={policy.name: policy for policy in policies})
     target = target_of(case)
-    kinds = [f.kind for f in recipe.conflicts()]
-    kind = next((k for k in kinds if (k.invariant, k.actor, k.primitive) == target), None)
+    kinds = [f.failure_class for f in recipe.conflicts()]
+    kind = next((k for k in kinds if (k.invariant, k.actor, k.action) == target), None)
     if kind is None:
         raise UsageError(
             code="FKV024",

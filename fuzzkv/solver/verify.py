@@ -19,7 +19,8 @@ from typing import Any
 from fuzzkv.cases.casebook import Recipe, outcomes, read_case
 from fuzzkv.cases.corpus import scan_corpus
 from fuzzkv.errors import EXIT_CONFLICT, EXIT_ENVIRONMENT, EXIT_INTERRUPTED, EnvironmentFailure, UsageError
-from fuzzkv.oracles.conflict import findings, smallest_failing, subsets
+from fuzzkv.oracles.conflict import findings, smallest_failing
+from fuzzkv.semantics.contract.minimal import subsets
 from fuzzkv.semantics.layout import NR, PAGES
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import FAIL, FINISH, LATE, Config, Event, Schedule
@@ -167,8 +168,8 @@ class Verification:
         failing = tuple(sub for sub in subsets(full) if arms[sub].failed)
         if full not in smallest_failing(arms):
             return Judged(failing=failing)
-        shown = [f.kind for f in findings(arms, full) if not f.consequence]
-        return Judged(tuple((kind.invariant, kind.actor, kind.primitive) for kind in shown))
+        shown = [f.failure_class for f in findings(arms, full, recipe.schedule.policies) if not f.consequence]
+        return Judged(tuple((kind.invariant, kind.actor, kind.action) for kind in shown))
 
     def filed(self, corpus: Path) -> KnownClasses:
         """What the corpus has of these very policies and this configuration, if it still fails: by set and class, with

@@ -80,7 +80,7 @@ def test_what_shows_no_conflict_makes_no_case(recipe: Recipe) -> None:
     assert make_case(quiet, "I1", seed=0, schedules=1) is None and quiet.finding() is None
     assert make_case(recipe, "I14", seed=0, schedules=1) is None
     found = recipe.finding()
-    assert found is not None and found.kind.mask == 3
+    assert found is not None and found.failure_class.mask == 3
 
 
 def test_a_policy_that_fails_alone_makes_no_case() -> None:

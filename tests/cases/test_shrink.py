@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fuzzkv.cases.shrink import PASSES, Goal, Shrinker, cost, shrink
-from fuzzkv.oracles.conflict import Kind
+from fuzzkv.core.results import FailureClass
 from fuzzkv.semantics.schedule import ACT, ARRIVE, BOUNDS, FADE, STEP, TICK, Event
 from fuzzkv.simulator.bulk.engine import BulkEngine
 from fuzzkv.strategies.schedules import schedules
@@ -72,7 +72,7 @@ def test_sessions_and_pages_move_down() -> None:
 
 @pytest.mark.slow
 def test_a_schedule_that_shows_nothing_is_not_shrunk(compiled: BulkEngine) -> None:
-    kind = Kind(7, "I1", "evict", "drop_host")
+    kind = FailureClass(7, "I1", "evict", "drop_host")
     assert shrink(compiled.again(seed=0), kind, ((ARRIVE, 0, 2), (TICK, 5, 0))) is None
     assert shrink(compiled.again(seed=0), kind, ()) is None
 

@@ -28,7 +28,7 @@ def breaks(report: Report, *, twins: bool = False) -> list[str]:
     full = (1 << len(report.policies)) - 1
     if full not in smallest_failing(arms):
         return []
-    return [f.kind.invariant for f in findings(arms, full) if not f.consequence]
+    return [f.failure_class.invariant for f in findings(arms, full) if not f.consequence]
 
 
 @every_report
@@ -45,7 +45,7 @@ def test_the_trace_is_minimal(report: Report) -> None:
         arms = outcomes(recipe.histories())
         full = (1 << len(report.policies)) - 1
         found = findings(arms, full) if full in smallest_failing(arms) else []
-        assert report.invariant not in [f.kind.invariant for f in found]
+        assert report.invariant not in [f.failure_class.invariant for f in found]
 
 
 @every_report

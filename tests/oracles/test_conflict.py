@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from fuzzkv.oracles.conflict import Kind, findings, order, smallest_failing, subsets
+from fuzzkv.core.results import Failure, FailureClass, Outcome
+from fuzzkv.oracles.conflict import findings, order, smallest_failing
+from fuzzkv.semantics.contract.minimal import subsets
 from fuzzkv.semantics.layout import NP
-from fuzzkv.simulator.outcome import ArmOutcome, Violation
 
 
-def broken(invariant: str, *, stamp: int = 5, page: int = 1, actor: str | None = "a") -> Violation:
-    return Violation(
+def broken(invariant: str, *, stamp: int = 5, page: int = 1, actor: str | None = "a") -> Failure:
+    return Failure(
         invariant=invariant, event=2, stamp=stamp, page=page, actor=actor, primitive="drop_host", count=1
     )
 
 
-def arm(*violations: Violation, acted: int = 0, damage: int = 0) -> ArmOutcome:
+def arm(*violations: Failure, acted: int = 0, damage: int = 0) -> Outcome:
     hurt = [0] * NP
     hurt[1] = damage
-    return ArmOutcome(tuple(violations), tuple(hurt), acted)
+    return Outcome(tuple(violations), tuple(hurt), acted)
 
 
-def pair(whole: ArmOutcome, **others: ArmOutcome) -> dict[int, ArmOutcome]:
+def pair(whole: Outcome, **others: Outcome) -> dict[int, Outcome]:
     arms = {0: arm(), 1: arm(acted=1), 2: arm(acted=2), 3: whole}
     arms.update({int(name[1:]): outcome for name, outcome in others.items()})
     return arms
@@ -62,8 +63,8 @@ def test_a_triple_is_a_conflict_only_if_no_pair_is() -> None:
 
 def test_a_finding_names_who_broke_what_how() -> None:
     found = findings(pair(arm(broken("I1"), acted=3, damage=3)), 3)
-    assert [f.kind for f in found] == [Kind(3, "I1", "a", "drop_host")]
-    assert found[0].worse and not found[0].consequence and found[0].violation.page == 1
+    assert [f.failure_class for f in found] == [FailureClass(3, "I1", "a", "drop_host")]
+    assert found[0].worse and not found[0].consequence and found[0].failure.page == 1
 
 
 def test_bytes_are_worse_only_if_worse_than_in_every_part() -> None:
@@ -74,7 +75,7 @@ def test_bytes_are_worse_only_if_worse_than_in_every_part() -> None:
 
 
 def test_what_follows_from_an_earlier_violation_on_the_page_is_a_consequence() -> None:
-    def consequence(first: Violation, second: Violation) -> list[bool]:
+    def consequence(first: Failure, second: Failure) -> list[bool]:
         return [f.consequence for f in findings(pair(arm(first, second, acted=3)), 3)]
 
     # A stale quote read after the authority was lost.

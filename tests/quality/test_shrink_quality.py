@@ -58,7 +58,9 @@ def test_nothing_can_be_left_out(
     start = schedule_of(engine, classes[kind])
     small, finding = shrunk(kind)
     assert (
-        finding.kind == kind_of(classes[kind]) and len(small) <= LONGEST[kind] and cost(small) < cost(start)
+        finding.failure_class == kind_of(classes[kind])
+        and len(small) <= LONGEST[kind]
+        and cost(small) < cost(start)
     )
     test = shrinker(engine, classes[kind]).interesting
     assert test(small)

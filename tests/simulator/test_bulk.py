@@ -79,7 +79,10 @@ def test_a_schedule_of_a_class_shows_it_again(compiled: BulkEngine) -> None:
         events = found.events
         arms = {mask: engine.outcome(events, mask) for mask in range(8)}
         assert found.mask in smallest_failing(arms)
-        kinds = {(f.kind.invariant, f.kind.actor, f.kind.primitive): f for f in findings(arms, found.mask)}
+        kinds = {
+            (f.failure_class.invariant, f.failure_class.actor, f.failure_class.action): f
+            for f in findings(arms, found.mask)
+        }
         finding = kinds[found.invariant, found.actor, found.primitive]
         assert finding.worse == found.worse and found.seen > 0
         assert engine.shows(events, (found.mask, found.invariant, found.actor, found.primitive), False, ())

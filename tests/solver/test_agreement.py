@@ -8,8 +8,8 @@ import pytest
 
 from fuzzkv.cases.casebook import Recipe, read_case
 from fuzzkv.cases.corpus import Case, load_case, load_corpus
-from fuzzkv.oracles.conflict import subsets
 from fuzzkv.policies.registry import resolve
+from fuzzkv.semantics.contract.minimal import subsets
 from fuzzkv.semantics.layout import PAGES
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import Config
@@ -82,7 +82,7 @@ class Followed(Unrolling):
         cells = list(self.states[mask].cells)
         return [
             (v.invariant, v.count, v.actor, v.primitive, self._page(v.page), v.stamp, v.event)
-            for v in ending(cells, names).violations
+            for v in ending(cells, names).failures
         ]
 
     def _page(self, page: int) -> int:
@@ -124,8 +124,8 @@ def test_every_case_is_a_path_of_the_relation(case: Case) -> None:
         for mask in path.states:
             arm = run_history(recipe.schedule, recipe.policies, mask, recipe.config).outcome
             assert (path.clean(mask) is True) == (not arm.failed)
-            assert path.violations(mask, names) == [
-                (v.invariant, v.count, v.actor, v.primitive, v.page, v.stamp, v.event) for v in arm.violations
+            assert path.failures(mask, names) == [
+                (v.invariant, v.count, v.actor, v.primitive, v.page, v.stamp, v.event) for v in arm.failures
             ]
         assert len(path.events) == len(events)
 

@@ -21,7 +21,7 @@ def smallest(failing: int, acted: int, mask: int) -> bool:
     """
     if not failing >> mask & 1 or acted & mask != mask:
         return False
-    for sub in range(mask):
+    for sub in range(mask):  # noqa: SIM110 (compiled kernels read this)
         if is_subset(sub, mask) and failing >> sub & 1:
             return False
     return True

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from fuzzkv.errors import UsageError
 from fuzzkv.core.results import FailureClass, Outcome, mask_of, names_of
+from fuzzkv.errors import UsageError
 from fuzzkv.semantics.contract.invariants import INVARIANTS
 from fuzzkv.semantics.layout import CLAUSES, COLUMNS, GOALS, NCLAUSE, NGOAL, NINV, PRIMITIVES
 from fuzzkv.semantics.policy import Policy
