@@ -7,7 +7,7 @@ is tried once more, so the result is 1-minimal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -38,6 +38,7 @@ from fuzzkv.semantics.schedule import (
 from fuzzkv.simulator.bulk.engine import BulkEngine
 from fuzzkv.strategies.memory import StartFrom
 from fuzzkv.strategies.model import LONGEST, model_space
+from fuzzkv.strategies.passes import Candidates, Pass, improve, runs_of_events, two_events
 from fuzzkv.strategies.ways import as_choices, plain
 
 Events = tuple[Event, ...]
@@ -113,7 +114,7 @@ class Shrinker:
         best, before = events, None
         while best != before:
             before = best
-            for pass_ in PASSES:
+            for pass_ in passes_of(self.mask):
                 best = self._apply(pass_, best)
         return best
 
@@ -144,18 +145,20 @@ class Shrinker:
         self.counts["leaps"] = [tried, helped]
         return best
 
-    def _apply(self, pass_: Pass, best: Events) -> Events:
-        tried, helped = self.counts.setdefault(pass_.name, [0, 0])
-        progress = True
-        while progress:
-            progress = False
-            for candidate in pass_.candidates(best, self.mask):
-                tried += 1
-                if cost(candidate) < cost(best) and self.interesting(candidate):
-                    best, progress, helped = candidate, True, helped + 1
-                    break
-        self.counts[pass_.name] = [tried, helped]
-        return best
+    def _apply(self, pass_: Pass[Events], best: Events) -> Events:
+        count = self.counts.setdefault(pass_.name, [0, 0])
+        lowest = [best]
+
+        def takes(candidate: Events) -> bool:
+            count[0] += 1
+            shown = cost(candidate) < cost(lowest[0]) and self.interesting(candidate)
+            if shown:
+                count[1] += 1
+                lowest[0] = candidate
+            return shown
+
+        # A run takes microseconds, so a pass begins anew with each success, and misses less.
+        return improve(pass_, best, takes, anew=True)
 
     def _hypothesis(self, best: Events) -> Events:
         names = self.engine.names
@@ -190,43 +193,16 @@ class Shrinker:
         return last[0] if smaller else best
 
 
-@dataclass(frozen=True)
-class Pass:
-    """One way to make a schedule simpler: proposes candidates, in the order in which they are worth
-    trying.
-    """
-
-    name: str
-    candidates: Callable[[Events, int], Iterator[Events]]
-
-
-def _other_acts(events: Events, mask: int) -> Iterator[Events]:
-    kept = tuple(e for e in events if e[0] != ACT or mask >> e[1] & 1)
-    if kept != events:
-        yield kept
-
-
-def _cut(events: Events, mask: int) -> Iterator[Events]:
-    size = len(events)
-    while size >= 1:
-        for start in range(len(events) - size, -1, -1):
-            yield events[:start] + events[start + size :]
-        size //= 2
-
-
-def _cut_two(events: Events, mask: int) -> Iterator[Events]:
+def _cut_two(events: Events) -> Candidates[Events]:
     # Pairs matter: a session that opens and closes, an act and the time it needs.
-    if len(events) <= 40:
-        for i in range(len(events)):
-            for j in range(i + 1, len(events)):
-                yield events[:i] + events[i + 1 : j] + events[j + 1 :]
+    return two_events(events, len(events) if len(events) <= 40 else 0)
 
 
 def _replace(events: Events, i: int, event: Event) -> Events:
     return (*events[:i], event, *events[i + 1 :])
 
 
-def _smaller_numbers(events: Events, mask: int) -> Iterator[Events]:
+def _smaller_numbers(events: Events) -> Candidates[Events]:
     for i, (op, a, b) in enumerate(events):
         low_a, _, low_b, _ = BOUNDS[op]
         if op in (TICK, LATE):
@@ -240,7 +216,7 @@ def _smaller_numbers(events: Events, mask: int) -> Iterator[Events]:
                 yield _replace(events, i, (op, lower, b))
 
 
-def _same_session(events: Events, mask: int) -> Iterator[Events]:
+def _same_session(events: Events) -> Candidates[Events]:
     # All of session 1 becomes session 0, and all pages move down by one, at once.
     moved = tuple((op, 0 if op in OF_SESSION else a, b) for op, a, b in events)
     if moved != events:
@@ -252,7 +228,7 @@ def _same_session(events: Events, mask: int) -> Iterator[Events]:
         )
 
 
-def _merge_ticks(events: Events, mask: int) -> Iterator[Events]:
+def _merge_ticks(events: Events) -> Candidates[Events]:
     for i, j in zip(range(len(events)), range(1, len(events)), strict=False):
         if events[i][0] == TICK == events[j][0] and events[i][1] + events[j][1] <= BOUNDS[TICK][1]:
             yield (*events[:i], (TICK, events[i][1] + events[j][1], 0), *events[j + 1 :])
@@ -263,15 +239,25 @@ def _merge_ticks(events: Events, mask: int) -> Iterator[Events]:
             yield _replace(events, i, (TICK, 10, 0))
 
 
-PASSES: tuple[Pass, ...] = (
-    Pass("acts of other policies", _other_acts),
-    Pass("runs of events", _cut),
+PASSES: tuple[Pass[Events], ...] = (
+    Pass("runs of events", lambda events: runs_of_events(events, everywhere=True)),
     Pass("two events", _cut_two),
     Pass("one session, fewer pages", _same_session),
     Pass("ticks", _merge_ticks),
     Pass("smaller numbers", _smaller_numbers),
 )
-"""The passes, in order."""
+"""The passes of any set, in order."""
+
+
+def passes_of(mask: int) -> tuple[Pass[Events], ...]:
+    """All passes for a set of policies: what others do goes first."""
+
+    def own(events: Events) -> Candidates[Events]:
+        kept = tuple(e for e in events if e[0] != ACT or mask >> e[1] & 1)
+        if kept != events:
+            yield kept
+
+    return (Pass("acts of other policies", own), *PASSES)
 
 
 def shrink(

@@ -56,12 +56,12 @@ def hunt_live(
     from fuzzkv.core.files import atomic_write
     from fuzzkv.core.options import parse_policies, parse_seconds
     from fuzzkv.report.session import ReportSession
-    from fuzzkv.search.live.hunt import BASE, LiveHunt, LiveOptions
+    from fuzzkv.search.live.hunt import LiveHunt, LiveOptions
     from fuzzkv.strategies.observing import observed
     from fuzzkv.targets.environments import find
     from fuzzkv.targets.vllm.plugin.own_code import resolve_all
     from fuzzkv.targets.vllm.policies import ALL
-    from fuzzkv.targets.vllm.target import Engines
+    from fuzzkv.targets.vllm.target import BASE, Engines
 
     refuse_model_options()
     environment = find(target)
@@ -73,7 +73,6 @@ def hunt_live(
         max_examples=max_examples,
         max_time=seconds,
         strength=int(strength) if given("strength") else 3,
-        base=replace(BASE, device=device),
         corpus=corpus,
         database=database,
     )
@@ -84,15 +83,8 @@ def hunt_live(
         ReportSession(no_color=no_color, report_dir=report_dir, names=invariant_names()) as session,
     ):
         try:
-            run = LiveHunt(
-                options,
-                engines.start,
-                engines.judge,
-                engines.name,
-                session.listeners,
-                engines.judge.too_far,
-            )
-            result = run.run()
+            engine = engines.target(replace(BASE, device=device))
+            result = LiveHunt(options, engine, session.listeners).run()
         except KeyboardInterrupt:
             session.interrupted()
             sys.exit(EXIT_INTERRUPTED)
@@ -112,16 +104,15 @@ def replay_one(
 
     Without a ``target`` it runs on the release that it was found on, if that is in one of the environments.
     """
-    from fuzzkv.cases.live_cases import read_live_case
     from fuzzkv.core.options import parse_policies
-    from fuzzkv.search.live.replaying import replay_live
+    from fuzzkv.search.live.replaying import replay_on
     from fuzzkv.targets.environments import find, found_on
     from fuzzkv.targets.vllm.plugin.own_code import allowed
-    from fuzzkv.targets.vllm.target import Engines
+    from fuzzkv.targets.vllm.target import BASE, Engines, read_engine_case
 
     own = allowed(parse_policies(policies)) if policies else {}
-    read_live_case(case, allowed=own)
+    read_engine_case(case, allowed=own)
     environment = find(target) if target else found_on(str(case["engine"]))
     with Engines(device, environment) as engines:
-        done = replay_live(case, engines.start, engines.judge, own)
+        done = replay_on(engines.target(BASE), case, own)
         return f"{engines.name}: {done.verdict}. {done.detail}", done.fails, done.kept

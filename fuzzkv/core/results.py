@@ -6,8 +6,10 @@ policy set) are numbered by masks over the order in which the set names its poli
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,14 @@ class Failure:
     count: int = 1
 
 
+Signature = tuple[str, str, str]
+
+
+def signature(failure: Failure) -> Signature:
+    """What tells failures of one cause from others: invariant, action, and the text without its numbers and keys."""
+    return failure.invariant, failure.action, re.sub(r"\b[0-9a-f]{8}\b|\d+", "#", failure.text)[:80]
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What one arm of a schedule came to.
@@ -76,3 +86,11 @@ def names_of(policies: Sequence[str], mask: int) -> tuple[str, ...]:
 def mask_of(policies: Sequence[str], names: Iterable[str]) -> int:
     """The mask of some of the policies.  Raises ``ValueError`` for a name that isn't among them."""
     return sum(1 << policies.index(name) for name in names)
+
+
+def class_of(case: Mapping[str, Any]) -> FailureClass:
+    """The class that a case file tells of."""
+    told = case["class"]
+    return FailureClass(
+        tuple(told["policies"]), told["invariant"], str(told["action"]), told["actor"] or None
+    )

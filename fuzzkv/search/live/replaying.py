@@ -1,18 +1,16 @@
-"""Replays a live case: every subset of its policies under its schedule."""
+"""Replays a case of a session: every subset of its policies under its schedule."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
-from fuzzkv.cases.live_cases import LiveRecipe, read_live_case, violation_entry
-from fuzzkv.cases.live_history import history_of
-from fuzzkv.targets.vllm.arms import Arms, Judge
-from fuzzkv.targets.vllm.policies import LivePolicy
-from fuzzkv.targets.vllm.pool.engine_pool import Lives, Start
+from fuzzkv.cases.session_cases import violation_entry
+from fuzzkv.targets.arms import below
+from fuzzkv.targets.base import P, S, Session, SessionRecipe, Target
 
-KEEP = 3
+KEEP: Final = 3
 
 
 @dataclass(frozen=True)
@@ -27,36 +25,34 @@ class LiveReplayed:
     kept: Mapping[str, Any] = field(default_factory=dict)
 
 
-def replay_live(
-    case: Mapping[str, Any],
-    start: Start,
-    judge: Judge,
-    allowed: Mapping[str, LivePolicy] | None = None,
+def replay_on(
+    target: Target[S, P], case: Mapping[str, Any], allowed: Mapping[str, P] | None = None
 ) -> LiveReplayed:
-    """Run a live case.  Raises as ``read_live_case`` does, and what ``start`` raises."""
-    recipe = read_live_case(case, allowed=allowed)
-    lives = Lives(start, recipe.base, keep=KEEP)
+    """Run a case on its target.  Raises as ``target.read`` does, and what its session raises."""
+    recipe = target.read(case, allowed)
+    configured = target.configured_as(case)
+    session = configured.session(keep=KEEP)
     try:
-        return _replayed(recipe, Arms(lives, judge))
+        return _replayed(configured, session, recipe)
     finally:
-        lives.close()
+        session.close()
 
 
-def _replayed(recipe: LiveRecipe, arms: Arms) -> LiveReplayed:
-    kind = recipe.kind
-    whole = arms.run(recipe.policies, recipe.schedule, fresh=True)
+def _replayed(target: Target[S, P], session: Session[P], recipe: SessionRecipe[S, P]) -> LiveReplayed:
+    kind = recipe.failure_class
+    whole = session.run(recipe.policies, recipe.schedule, fresh=True)
     of = (1 << len(recipe.policies)) - 1
-    shown = f"{kind.invariant} {kind.what}"
-    if kind not in whole.kinds():
-        other = ", ".join(f"{k.invariant} {k.what}" for k in whole.kinds())
+    shown = f"{kind.invariant} {kind.action}"
+    if kind not in whole.classes():
+        other = ", ".join(f"{k.invariant} {k.action}" for k in whole.classes())
         rest = f"; instead {other}" if other else ""
         return LiveReplayed("passes", f"{shown} is not shown any more{rest}", False)
-    below = list(arms.subsets(recipe.policies, recipe.schedule))
-    if below and below[-1].failed:
-        names = " + ".join(below[-1].names) or "the plain engine"
-        word = "single-policy" if len(below[-1].names) == 1 else "fails with fewer"
+    ran = list(below(session, recipe.policies, recipe.schedule))
+    if ran and ran[-1].failed:
+        names = " + ".join(ran[-1].names) or "the plain engine"
+        word = "single-policy" if len(ran[-1].names) == 1 else "fails with fewer"
         return LiveReplayed(word, f"{names} fails under this schedule already", None)
-    violation = next(v for v in whole.violations if whole.kind_of(v) == kind)
-    log = history_of([*below, whole])
-    kept = {"history": log, "violation": violation_entry(kind, violation)} if log is not None else {}
-    return LiveReplayed("fails", f"{shown}: {violation.text}; {len(below)} of {of} subsets pass", True, kept)
+    failure = next(f for f in whole.outcome.failures if whole.class_of(f) == kind)
+    log = target.kept_history([*ran, whole])
+    kept = {"history": dict(log), "violation": violation_entry(kind, failure)} if log is not None else {}
+    return LiveReplayed("fails", f"{shown}: {failure.text}; {len(ran)} of {of} subsets pass", True, kept)

@@ -12,8 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from fuzzkv.core.results import Failure
 from fuzzkv.targets.vllm.engine.config import EngineConfig
-from fuzzkv.targets.vllm.history import LiveHistory, LiveViolation
+from fuzzkv.targets.vllm.history import LiveHistory
 from fuzzkv.targets.vllm.policies import LivePolicy, compose, driven
 from fuzzkv.targets.vllm.schedule import LiveSchedule
 
@@ -46,7 +47,7 @@ Start = Callable[[EngineConfig], Life]
 class Lives:
     """``start`` makes a life of a configuration over ``base``; at most ``keep`` are open, the least recently used goes.
 
-    :meth:`ahead` starts one while another runs.  ``started``, ``runs`` and ``steps`` count.
+    :meth:`ahead` starts one while another runs.  ``started``, ``runs``, ``steps`` and ``events`` (of page logs) count.
     """
 
     start: Start
@@ -55,11 +56,12 @@ class Lives:
     started: int = 0
     runs: int = 0
     steps: int = 0
+    events: int = 0
     _open: OrderedDict[EngineConfig, Life] = field(default_factory=OrderedDict)
     _coming: dict[EngineConfig, Future[Life]] = field(default_factory=dict)
     _starter: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1))
 
-    def run(
+    def history(
         self, policies: Sequence[LivePolicy], schedule: LiveSchedule, *, fresh: bool = False
     ) -> LiveHistory:
         """Run a schedule with these policies on; ``fresh``: on an engine that has run nothing before."""
@@ -72,9 +74,10 @@ class Lives:
             history = life.run(driven(policies, schedule, config))
         except LifeDied as death:
             self._end(config)
-            violation = LiveViolation("I13", death.what, event=len(schedule.events), text=death.text)
-            return LiveHistory(violations=(violation,))
+            violation = Failure("I13", death.what, event=len(schedule.events), text=death.text)
+            return LiveHistory(failures=(violation,))
         self.steps += history.steps
+        self.events += len(history.log)
         return history
 
     def open(self, policies: Sequence[LivePolicy]) -> None:
