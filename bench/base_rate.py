@@ -58,7 +58,7 @@ def compare(histories: list[LiveHistory], control: Control) -> dict[str, Any]:
         compared = token_violations(history, answers)
         count["requests"] += sum(answer is not None for answer in answers)
         count["tokens"] += compared.tokens
-        count["differ"] += len(compared.violations)
+        count["differ"] += len(compared.failures)
         count["ties"] += compared.ties
         for name in ("pages_checked", "preemptions"):
             count[name] += history.counters.get(name, 0)
@@ -68,7 +68,7 @@ def compare(histories: list[LiveHistory], control: Control) -> dict[str, Any]:
                 if token != alone:
                     break
                 moved, smallest = max(moved, abs(margin - gap)), min(smallest, gap)
-    wrong = [f"{v.invariant} {v.what}: {v.text}" for h in histories for v in h.violations]
+    wrong = [f"{v.invariant} {v.action}: {v.text}" for h in histories for v in h.failures]
     return {
         **count,
         "most_that_a_gap_moved": round(moved, 9),

@@ -198,7 +198,8 @@ def search(subject: Subject, which: str, cap: float, hear: Callable[[str], None]
         seconds = round(now.seconds, 3)
         rows.setdefault(now.depth, {"depth": now.depth, "so_far_s": seconds, "states": now.states})
         for witness in now.witnesses:
-            if (witness.invariant, witness.actor, witness.primitive) == subject.target and not found:
+            shown = witness.failure_class
+            if (shown.invariant, shown.actor, shown.action) == subject.target and not found:
                 length = len(witness.events) if subject.shown(witness.events) else SPURIOUS
                 found[length] = seconds
                 rows.setdefault(length, {"depth": length, "so_far_s": seconds, "states": now.states})

@@ -213,7 +213,6 @@ def field_cases(names: Collection[str]) -> Iterator[tuple[str, dict[str, Find]]]
 
 def model_finders(report: Report, engine: BulkEngine, cap: int) -> dict[str, Find]:
     """The methods for a report."""
-    full = (1 << len(report.policies)) - 1
     workload = sorted({name for policy in report.policies for name in policy.workload})
     space = model_space(engine.names, workload)
 
@@ -222,7 +221,9 @@ def model_finders(report: Report, engine: BulkEngine, cap: int) -> dict[str, Fin
         for number in range(1, cap + 1):
             search.search(1)
             if any(
-                c.mask == full and c.invariant in (report.invariant, *report.also) for c in search.classes
+                c.failure_class.policies == engine.names
+                and c.failure_class.invariant in (report.invariant, *report.also)
+                for c in search.classes
             ):
                 return number
         return None

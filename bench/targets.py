@@ -65,7 +65,7 @@ class Target:
         """Whether these arms show the planted conflict."""
         if self.full not in smallest_failing(arms):
             return False
-        return any(self.matches(v.invariant, v.actor, v.primitive) for v in arms[self.full].failures)
+        return any(self.matches(v.invariant, v.actor, v.action) for v in arms[self.full].failures)
 
 
 class Model:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from fuzzkv.cases.casebook import Recipe, make_case, narrowed
+from fuzzkv.cases.casebook import make_case
 from fuzzkv.cases.corpus import save_case, write_index
 from fuzzkv.cases.shrink import Events, shrink
 from fuzzkv.core.results import FailureClass, mask_of, names_of
@@ -23,6 +23,7 @@ from fuzzkv.semantics.contract.minimal import subsets
 from fuzzkv.semantics.schedule import Config
 from fuzzkv.simulator.bulk.engine import BulkEngine
 from fuzzkv.simulator.bulk.tally import Tally
+from fuzzkv.targets.model.recipe import Recipe, narrowed
 
 
 @dataclass(frozen=True)

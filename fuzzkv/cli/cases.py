@@ -11,7 +11,14 @@ from typing import Any
 import click
 
 from fuzzkv.cli.shared import allow_option, allowed, corpus_option, invariant_names, no_color_option
-from fuzzkv.errors import EXIT_CLEAN, EXIT_CONFLICT, EXIT_ENVIRONMENT, EnvironmentFailure, UsageError
+from fuzzkv.errors import (
+    EXIT_CLEAN,
+    EXIT_CONFLICT,
+    EXIT_ENVIRONMENT,
+    EnvironmentFailure,
+    FuzzkvError,
+    UsageError,
+)
 
 
 @click.command()
@@ -41,7 +48,8 @@ def replay(
 ) -> None:
     """Run a CASE (id, file, label or folder) again: exit 1 if it still fails.
 
-    Of a folder, cases that need other policies are named and left out (exit 3 if nothing else fails).
+    Of a folder, cases that can't be run here (they need other policies, or an engine) are named with the reason and left
+    out (exit 3 if nothing else fails).
     """
     from fuzzkv.cases.corpus import find_case, find_path, is_live, load_corpus
     from fuzzkv.report.session import ReportSession
@@ -63,18 +71,18 @@ def replay(
         from fuzzkv.search.confirming import replay_case
 
         for item in cases:
-            if is_live(item):
-                codes.append(_replay_live(item, target, device, policies, session.line, folder))
-                continue
             try:
+                if is_live(item):
+                    codes.append(_replay_live(item, target, device, policies, session.line, folder))
+                    continue
                 result = replay_case(
                     item, target or "model", device=device, policies=chosen, listeners=session.listeners
                 )
-            except UsageError as error:
+            except FuzzkvError as error:
                 # In a folder the others still run; what didn't proves nothing.
-                if len(cases) == 1 or error.code != "FKV001":
+                if len(cases) == 1:
                     raise
-                session.line(f"{item['id']} not run: it needs other policies. {item['replay']}")
+                session.line(f"{item['id']} not run: {_why(item, error)}")
                 codes.append(EXIT_ENVIRONMENT)
                 continue
             session.line(
@@ -82,6 +90,13 @@ def replay(
             )
             codes.append(_code(result.fails))
     sys.exit(EXIT_CONFLICT if EXIT_CONFLICT in codes else max(codes, default=EXIT_CLEAN))
+
+
+def _why(case: Mapping[str, Any], error: FuzzkvError) -> str:
+    """Why a case of a folder wasn't run, in a sentence."""
+    if error.code == "FKV001":
+        return f"it needs other policies. {case['replay']}"
+    return f"{error.reason} ({error.code}). {error.cure}".rstrip()
 
 
 def _code(fails: bool | None) -> int:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from fuzzkv.cli.shared import invariant_names
 from fuzzkv.errors import EXIT_INTERRUPTED, FuzzkvError, UsageError
+
+if TYPE_CHECKING:
+    from fuzzkv.targets.vllm.policies import LivePolicy
+    from fuzzkv.targets.vllm.target import EngineTarget
 
 MODEL_ONLY: Final = ("workers", "stop_risk", "solver_depth", "contract", "no_confirm", "confirm_time")
 """Options of a hunt on the model that mean nothing on an engine."""
@@ -96,16 +101,17 @@ def hunt_live(
     sys.exit(result.exit_code)
 
 
-def replay_one(
+@contextmanager
+def engine_for(
     case: Mapping[str, Any], target: str | None, device: str, policies: str
-) -> tuple[str, bool | None, Mapping[str, Any]]:
-    """One live case again: what to say, whether it still fails, and what a case may keep of the run; ``policies`` are paths
-    that it may need.
+) -> Iterator[tuple[EngineTarget, Mapping[str, LivePolicy]]]:
+    """The engine that runs a live case, and the policies that the case may name beside the engine's own: those of the paths
+    in ``policies``.
 
-    Without a ``target`` it runs on the release that it was found on, if that is in one of the environments.
+    Without a ``target`` it is the release that the case was found on, if that is in one of the environments.  A case that
+    can't be read is refused before an engine starts.
     """
     from fuzzkv.core.options import parse_policies
-    from fuzzkv.search.live.replaying import replay_on
     from fuzzkv.targets.environments import find, found_on
     from fuzzkv.targets.vllm.plugin.own_code import allowed
     from fuzzkv.targets.vllm.target import BASE, Engines, read_engine_case
@@ -114,5 +120,23 @@ def replay_one(
     read_engine_case(case, allowed=own)
     environment = find(target) if target else found_on(str(case["engine"]))
     with Engines(device, environment) as engines:
-        done = replay_on(engines.target(BASE), case, own)
-        return f"{engines.name}: {done.verdict}. {done.detail}", done.fails, done.kept
+        yield engines.target(BASE), own
+
+
+def replay_one(
+    case: Mapping[str, Any], target: str | None, device: str, policies: str
+) -> tuple[str, bool | None, Mapping[str, Any]]:
+    """One live case again: what to say, whether it still fails, and what a case may keep of the run."""
+    from fuzzkv.search.replaying import replay_on
+
+    with engine_for(case, target, device, policies) as (engine, own):
+        done = replay_on(engine, case, own)
+        return f"{engine.engine}: {done.verdict}. {done.detail}", done.fails, done.kept
+
+
+def shrink_one(case: Mapping[str, Any], target: str | None, device: str, policies: str) -> Mapping[str, Any]:
+    """A live case shrunk again on its engine; the same one if nothing makes it shorter."""
+    from fuzzkv.cases.reshrink import shrink_on
+
+    with engine_for(case, target, device, policies) as (engine, own):
+        return shrink_on(engine, case, own)

@@ -220,25 +220,47 @@ def _class(found: Refuted) -> str:
 @click.argument("case")
 @click.option("--certify", is_flag=True, help="Let the solver show that there is none shorter.")
 @click.option("--max-time", default="10m", show_default=True, help="Time for the solver.")
+@click.option("--target", default=None, help="Of a case of a live engine: as of replay.")
+@click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
 @allow_option
 @corpus_option
 @no_color_option
-def shrink(case: str, certify: bool, max_time: str, policies: str, corpus: Path, no_color: bool) -> None:
+def shrink(
+    case: str,
+    certify: bool,
+    max_time: str,
+    target: str | None,
+    device: str,
+    policies: str,
+    corpus: Path,
+    no_color: bool,
+) -> None:
     """Shrink a CASE (id, file or label) of the corpus again.
 
     A shorter schedule of its class is filed beside it. With --certify the solver looks for one with fewer events until it
     has shown that there is none, and that no smaller set of the policies shows the class: then the case is certified. Exit
-    0: filed; 3: the solver couldn't tell in time, and the case says how far it came.
+    0: filed; 3: the solver couldn't tell in time, and the case says how far it came. A case of a live engine is shrunk on
+    the engine; a certificate there is none for it (exit 2).
     """
-    from fuzzkv.cases.corpus import find_path, load_case, save_case, write_index
+    from fuzzkv.cases.corpus import find_path, is_live, load_case, save_case, write_index
     from fuzzkv.core.options import parse_seconds
     from fuzzkv.solver.certify import certify as ask
     from fuzzkv.solver.certify import filed, outdone, shrunk
 
     path = find_path(case, corpus)
     old = load_case(path)
-    chosen = allowed(policies)
-    new = shrunk(old, chosen)
+    if is_live(old) and certify:
+        from fuzzkv.targets.base import require
+        from fuzzkv.targets.vllm.target import CAN
+
+        require(CAN, "certify", old["id"])
+    chosen = () if is_live(old) else allowed(policies)
+    if is_live(old):
+        from fuzzkv.cli.live import shrink_one
+
+        new = dict(shrink_one(old, target, device, policies))
+    else:
+        new = shrunk(old, chosen)
     certificate = None
     if certify:
         live = Live()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations
 
-from fuzzkv.cases.casebook import Recipe
 from fuzzkv.core.glossary import CLAUSE
 from fuzzkv.core.results import Failure
 from fuzzkv.explain.cores import Refusing, refusing
@@ -13,6 +12,7 @@ from fuzzkv.semantics.layout import CLAUSES, COLUMNS
 from fuzzkv.semantics.schedule import ACT, OPS
 from fuzzkv.simulator.interpreters import begin, python_apply
 from fuzzkv.simulator.start import first_state
+from fuzzkv.targets.model.recipe import Recipe
 
 TRIED = 2
 """Clauses of a set that is tried by running it."""

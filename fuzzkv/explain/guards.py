@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fuzzkv.cases.casebook import Recipe
 from fuzzkv.core.results import Failure
 from fuzzkv.explain.weakest_guard import Act, Guard, guards
 from fuzzkv.semantics.layout import ACTIONS, COLUMNS, NINV
@@ -19,6 +18,7 @@ from fuzzkv.semantics.view import Tap
 from fuzzkv.simulator.hooks import tapped_apply
 from fuzzkv.simulator.interpreters import begin, python_apply
 from fuzzkv.simulator.start import first_state
+from fuzzkv.targets.model.recipe import Recipe
 
 AROUND = 2_000
 """Schedules around a case with which a guard is tried."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fuzzkv.cases.casebook import Recipe, read_case
 from fuzzkv.core.glossary import joined
 from fuzzkv.core.results import Failure
 from fuzzkv.errors import UsageError
@@ -26,6 +25,7 @@ from fuzzkv.simulator.history import History, run_history
 from fuzzkv.simulator.interpreters import begin, python_apply
 from fuzzkv.simulator.start import first_state
 from fuzzkv.simulator.traced import trace
+from fuzzkv.targets.model.recipe import Recipe, read_case
 
 
 def explain_model(

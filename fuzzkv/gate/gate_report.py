@@ -11,13 +11,13 @@ import shlex
 from typing import Any, Final
 
 from fuzzkv import __version__
-from fuzzkv.cases.casebook import Recipe
 from fuzzkv.cases.filing import Filed, order
 from fuzzkv.errors import EXIT_CLEAN, EXIT_CONFLICT, EXIT_ENVIRONMENT, EXIT_INTERRUPTED
 from fuzzkv.explain.clauses import refusals
 from fuzzkv.gate.checks import Gate
 from fuzzkv.search.acceptance import Alone
 from fuzzkv.semantics.contract.invariants import BY_ID
+from fuzzkv.targets.model.recipe import Recipe
 
 SCHEMA_VERSION: Final = 1
 EXIT_CODES: Final = {

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fuzzkv.cases.casebook import Recipe, make_case, narrowed, outcomes, title_of
+from fuzzkv.cases.casebook import make_case, title_of
 from fuzzkv.cases.corpus import save_case, write_index
 from fuzzkv.core.results import FailureClass, mask_of
 from fuzzkv.errors import (
@@ -37,6 +37,7 @@ from fuzzkv.modelcheck.scope import Scope
 from fuzzkv.oracles.conflict import Finding, findings, part_of_known, smallest_failing
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import Config
+from fuzzkv.targets.model.recipe import Recipe, narrowed, outcomes
 
 MEMORY = 800 << 20
 """Bytes for the whole process if nothing else is said."""

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from fuzzkv.cases.casebook import Recipe, narrowed
 from fuzzkv.errors import FuzzkvError, UsageError
 from fuzzkv.events import Listener
 from fuzzkv.oracles.statistics import clopper_pearson_upper
@@ -30,6 +29,7 @@ from fuzzkv.simulator.bulk.engine import BulkEngine
 from fuzzkv.simulator.interpreters import begin, python_apply, rule_digest
 from fuzzkv.simulator.start import first_state
 from fuzzkv.strategies.covering_arrays import drawn
+from fuzzkv.targets.model.recipe import Recipe, narrowed
 
 SCHEMA_VERSION = 1
 OWN_FILE = "acceptance.json"

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from fuzzkv.cases.casebook import widened
 from fuzzkv.cases.filing import Witness
 from fuzzkv.core.results import FailureClass, mask_of, names_of
 from fuzzkv.errors import UsageError
@@ -21,6 +20,7 @@ from fuzzkv.simulator.symbolic.scope import Window
 from fuzzkv.solver.ascent import Climb
 from fuzzkv.solver.induction import prove
 from fuzzkv.solver.verify import Verification
+from fuzzkv.targets.model.recipe import widened
 
 PATIENCE = 120.0
 """Seconds after which the solver is asked no more."""

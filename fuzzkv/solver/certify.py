@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fuzzkv.cases.casebook import Recipe, make_case, read_case
+from fuzzkv.cases.casebook import make_case
 from fuzzkv.cases.corpus import Case, covers
 from fuzzkv.cases.shrink import shrink
 from fuzzkv.errors import EnvironmentFailure, UsageError
@@ -29,6 +29,7 @@ from fuzzkv.solver.asking import Space
 from fuzzkv.solver.shortest import absent, shortest
 from fuzzkv.solver.unrolling import Target
 from fuzzkv.strategies.covering_arrays import enabled
+from fuzzkv.targets.model.recipe import Recipe, read_case
 
 Events = tuple[Event, ...]
 Tell = Callable[[str], None]

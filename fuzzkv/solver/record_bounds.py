@@ -11,13 +11,13 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fuzzkv.cases.casebook import read_case
 from fuzzkv.cases.corpus import Case, Saved, find_path, load_case, save_case, scan_corpus, write_index
 from fuzzkv.errors import EnvironmentFailure
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.simulator.interpreters import text_digest
 from fuzzkv.solver.certify import Certificate, outdone, shorter, shown, whole
 from fuzzkv.solver.verify import Refuted, Verification
+from fuzzkv.targets.model.recipe import read_case
 
 
 @dataclass

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from fuzzkv.cases.casebook import narrowed
 from fuzzkv.cases.filing import Witness, witnesses
 from fuzzkv.cases.shrink import Goal, Shrinker
 from fuzzkv.core.results import mask_of
@@ -16,6 +15,7 @@ from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import Config, Event
 from fuzzkv.simulator.bulk.engine import BulkEngine
 from fuzzkv.solver.unrolling import Target
+from fuzzkv.targets.model.recipe import narrowed
 
 SCHEDULES = 300_000
 """Drawn for the classes, in rounds: some seconds."""

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from fuzzkv.cases.casebook import Recipe, outcomes, read_case
 from fuzzkv.cases.corpus import scan_corpus
 from fuzzkv.errors import EXIT_CONFLICT, EXIT_ENVIRONMENT, EXIT_INTERRUPTED, EnvironmentFailure, UsageError
 from fuzzkv.oracles.conflict import findings, smallest_failing
@@ -33,6 +32,7 @@ from fuzzkv.solver.refuting import Claim, Refuting
 from fuzzkv.solver.seeds import first_schedules
 from fuzzkv.solver.unrolling import Target, Unrolling
 from fuzzkv.strategies.covering_arrays import enabled
+from fuzzkv.targets.model.recipe import Recipe, outcomes, read_case
 
 Events = tuple[Event, ...]
 SEEDS, SOWING, SHORT = 100, 0.1, 12

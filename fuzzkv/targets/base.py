@@ -14,12 +14,18 @@ from itertools import combinations
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from fuzzkv.core.results import Failure, FailureClass, Outcome
+from fuzzkv.errors import UsageError
 from fuzzkv.strategies.passes import Pass, usual_passes
 from fuzzkv.strategies.portfolio import Portfolio
 from fuzzkv.strategies.space import S, ScheduleSpace
 
 COMMANDS: Final = ("hunt", "replay", "explain", "shrink", "gate", "certify", "confirm")
 """What can be asked of a case or of a target."""
+WHY_NOT: Final[Mapping[str, str]] = {
+    "certify": "a certificate speaks of every schedule of the model, and an engine has no text that a solver could read",
+    "confirm": "it was found on an engine, so there is nothing left to confirm",
+}
+"""Why some targets can't do what others can, in a sentence."""
 
 
 class TargetPolicy(Protocol):
@@ -173,6 +179,17 @@ class SessionRecipe(Generic[S, P]):
     schedule: S
     policies: tuple[P, ...]
     failure_class: FailureClass
+
+
+def require(can: frozenset[str], command: str, case_id: str) -> None:
+    """Raise ``UsageError`` (FKV107) with a plain sentence if the target of a case can't do this."""
+    if command not in can:
+        raise UsageError(
+            code="FKV107",
+            value=f"{case_id}: {command}",
+            reason=WHY_NOT[command],
+            cure="Leave that out; 'fuzzkv replay', 'explain', 'shrink' and 'gate' take every case.",
+        )
 
 
 class Target(Protocol[S, P]):

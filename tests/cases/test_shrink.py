@@ -11,7 +11,7 @@ from fuzzkv.core.results import FailureClass
 from fuzzkv.semantics.schedule import ACT, ARRIVE, BOUNDS, FADE, STEP, TICK, Event
 from fuzzkv.simulator.bulk.engine import BulkEngine
 from fuzzkv.strategies.schedules import schedules
-from tests.found import kind_of, schedule_of, search, shrinker
+from tests.found import schedule_of, search, shrinker
 
 NAMES = ("evict", "offload", "quant")
 PASS = {p.name: p for p in PASSES}
@@ -72,7 +72,7 @@ def test_sessions_and_pages_move_down() -> None:
 
 @pytest.mark.slow
 def test_a_schedule_that_shows_nothing_is_not_shrunk(compiled: BulkEngine) -> None:
-    kind = FailureClass(7, "I1", "evict", "drop_host")
+    kind = FailureClass(NAMES, "I1", "drop_host", "evict")
     assert shrink(compiled.again(seed=0), kind, ((ARRIVE, 0, 2), (TICK, 5, 0))) is None
     assert shrink(compiled.again(seed=0), kind, ()) is None
 
@@ -96,7 +96,7 @@ def test_the_quick_test_and_the_full_verdict_agree(compiled: BulkEngine) -> None
 def test_passes_are_counted(compiled: BulkEngine) -> None:
     engine = compiled.again(seed=1)
     found = search(engine, 20_000)["S2"]
-    test = Shrinker(engine, Goal(kind_of(found), False, True))
+    test = Shrinker(engine, Goal(found.failure_class, False, True))
     small = test.shrink(schedule_of(engine, found))
     assert set(PASS) <= set(test.counts) and all(helped <= tried for tried, helped in test.counts.values())
     assert sum(helped for _, helped in test.counts.values()) >= 2 and len(small) < len(

@@ -125,7 +125,7 @@ def every_class(
                 continue
             outcomes = {arm: ending(state, names) for arm, state in after.items()}
             if mask in smallest_failing(outcomes):
-                for finding in findings(outcomes, mask):
+                for finding in findings(outcomes, mask, names):
                     if not finding.consequence:
                         found[finding.failure_class] = min(length + 1, found.get(finding.failure_class, 99))
 
@@ -155,9 +155,7 @@ def test_it_finds_what_trying_every_schedule_finds(
         wanted = every_class(policies, mask, scope, config, depth)
         shown = explorer.explore(mask, safe=safe, depth=depth)
         assert shown.relative
-        assert {
-            FailureClass(w.mask, w.invariant, w.actor, w.primitive): len(w.events) for w in shown.witnesses
-        } == wanted
+        assert {w.failure_class: len(w.events) for w in shown.witnesses} == wanted
         if not wanted:
             safe.add(mask)
         kinds += len(wanted)
@@ -171,10 +169,11 @@ def test_a_policy_that_fails_alone_hides_no_conflict() -> None:
         policies, Config(), Scope(pages=1, requests=1, sessions=1, steps=1, ticks=0), memory=MEMORY
     )
     alone = explorer.explore(2, safe={0})
-    assert [(w.invariant, w.primitive, len(w.events)) for w in alone.witnesses] == [("I1", "read", 3)]
+    [witness] = alone.witnesses
+    assert witness.failure_class == FailureClass(("gives-up",), "I1", "read") and len(witness.events) == 3
     pair = explorer.explore(3, safe={0, 1})
     assert pair.ending == "exhausted" and pair.acted == 3
-    assert [(w.invariant, w.actor, w.events) for w in pair.witnesses] == [
+    assert [(w.failure_class.invariant, w.failure_class.actor, w.events) for w in pair.witnesses] == [
         ("I1", "gives-up", ((ARRIVE, 0, 1), (ACT, 0, 0), (ACT, 1, 0))),
         ("I12", "promises", ((ARRIVE, 0, 1), (ACT, 1, 0), (ACT, 0, 0))),
     ]

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from fuzzkv.core.results import mask_of
 from fuzzkv.oracles.conflict import findings, smallest_failing
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import ACT, ARRIVE, BOUNDS, Config
@@ -78,20 +79,18 @@ def test_a_schedule_of_a_class_shows_it_again(compiled: BulkEngine) -> None:
     for found in engine.classes:
         events = found.events
         arms = {mask: engine.outcome(events, mask) for mask in range(8)}
-        assert found.mask in smallest_failing(arms)
-        kinds = {
-            (f.failure_class.invariant, f.failure_class.actor, f.failure_class.action): f
-            for f in findings(arms, found.mask)
-        }
-        finding = kinds[found.invariant, found.actor, found.primitive]
+        mask = mask_of(engine.names, found.failure_class.policies)
+        assert mask in smallest_failing(arms)
+        shown = {finding.failure_class: finding for finding in findings(arms, mask, engine.names)}
+        finding = shown[found.failure_class]
         assert finding.worse == found.worse and found.seen > 0
-        assert engine.shows(events, (found.mask, found.invariant, found.actor, found.primitive), False, ())
+        assert engine.shows(events, found.failure_class, False, ())
 
 
 def test_one_mask_only(compiled: BulkEngine) -> None:
     engine = compiled.again(seed=5, only=3)
     engine.search(20_000)
-    assert engine.classes and {found.mask for found in engine.classes} == {3}
+    assert engine.classes and {found.failure_class.policies for found in engine.classes} == {engine.names[:2]}
 
 
 def test_schedules_do_not_depend_on_the_search(compiled: BulkEngine) -> None:

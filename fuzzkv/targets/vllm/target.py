@@ -37,6 +37,9 @@ UNREADABLE: Final = "FKV110"
 """Pages of some number formats can't be read as numbers; their lives go unwatched, and tokens still tell."""
 
 
+CAN: Final = frozenset({"hunt", "replay", "explain", "shrink", "gate"})
+
+
 @dataclass
 class EngineTarget:
     """A vLLM, or what stands in for one: ``start`` starts engine instances over ``base``, ``judge`` judges runs, ``unsound_by``
@@ -49,7 +52,7 @@ class EngineTarget:
     base: EngineConfig = BASE
     unsound_by: Callable[[Sequence[LivePolicy]], str] = lambda policies: ""
     name: str = "vllm"
-    can: frozenset[str] = frozenset({"hunt", "replay", "explain", "shrink", "gate"})
+    can: frozenset[str] = CAN
     language: EngineLanguage = field(default_factory=EngineLanguage)
 
     @property

@@ -23,7 +23,7 @@ mode = job["watchers"][0]
 if mode == "refuse":
     say(type="error", code="FKV052", reason="no such dtype"); sys.exit(1)
 say(type="ready", engine="toy 1")
-empty = {"tokens": [], "margins": [], "log": [], "counters": {}, "violations": [], "steps": 3}
+empty = {"tokens": [], "margins": [], "log": [], "counters": {}, "failures": [], "steps": 3}
 for line in sys.stdin:
     pool = json.loads(line)["pool"]
     if mode == "die" and pool == 9:

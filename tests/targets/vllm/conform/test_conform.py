@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from fuzzkv.core.results import Failure
 from fuzzkv.errors import UsageError
 from fuzzkv.targets.vllm.conform.chains import Chains, TooManyTexts
 from fuzzkv.targets.vllm.conform.conformance import chosen, conformance, exit_code, report, sets_of
@@ -16,7 +17,7 @@ from fuzzkv.targets.vllm.conform.model_mirror import DEVICE_KEYS, SPILL, STORE_K
 from fuzzkv.targets.vllm.conform.observing import LOOK
 from fuzzkv.targets.vllm.conform.small_configs import MOST, configured, draw
 from fuzzkv.targets.vllm.conform.translate import Translated, translate
-from fuzzkv.targets.vllm.history import LiveHistory, LiveViolation, Row
+from fuzzkv.targets.vllm.history import LiveHistory, Row
 from fuzzkv.targets.vllm.pool.engine_pool import LifeDied
 from fuzzkv.targets.vllm.schedule import LiveSchedule
 from tests.targets.vllm.conform.recorded import SCHEDULES, late_stores, places, recorded, with_log
@@ -278,7 +279,7 @@ def test_what_is_not_explained_is_shrunk_and_told(died: bool) -> None:
 
 def test_what_the_engine_s_own_checks_find_is_told() -> None:
     history, frames = run_of(NAMES[0])
-    odd = LiveHistory(**{**history.__dict__, "violations": (LiveViolation("I11", "leak"),)})
+    odd = LiveHistory(**{**history.__dict__, "failures": (Failure("I11", "leak"),)})
     assert [d.what for d in translate(odd, frames).unexplained] == ["violation"]
 
 

@@ -69,6 +69,6 @@ def test_in_a_live_engine_the_request_waits_forever(parts: Parts, tmp_path: Path
         watchers = ["fuzzkv.targets.vllm.plugin.watcher:watch"]
         with ProcessLife(config, watchers=watchers, folder=tmp_path / str(frames)) as life:
             history = life.run(schedule)
-        assert [v.what for v in history.violations if v.what != "not-reset"] == what
+        assert [v.action for v in history.failures if v.action != "not-reset"] == what
         if not what:
             assert history.tokens[0] == history.tokens[1] and history.counters["steps"] < 40
