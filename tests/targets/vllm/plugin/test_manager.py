@@ -125,7 +125,7 @@ def test_a_report_keeps_a_few_breaches_of_a_rule_and_counts_all() -> None:
     for _ in range(2 * MOST):
         manager.lookup(key(0), B)
     assert len(report.failures) == MOST and report.broken["engine-request-open"] == 2 * MOST
-    assert (report.failures[0].event, report.failures[0].step) == (3, 9)
+    assert (report.failures[0].event, report.failures[0].stamp) == (3, 9)
 
 
 def test_a_stopped_watch_gives_back_what_was_there() -> None:
