@@ -21,8 +21,9 @@ def shrink_on(
     *,
     tries: int = TRIES,
 ) -> dict[str, Any]:
-    """A case shrunk on its target; the same one if nothing makes it shorter.  Raises as ``target.read`` does, and FKV024 for a case that doesn't fail any more or fails
-    with fewer policies.
+    """A case shrunk on its target; the same one if nothing makes it shorter.
+
+    Raises as ``target.read`` does, and FKV024 for a case that doesn't fail any more or fails with fewer policies.
     """
     recipe = target.read(case, allowed)
     configured = target.configured_as(case)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fuzzkv.cli.live import candidate_on
 from fuzzkv.cli.shared import invariant_names, no_color_option
 from fuzzkv.errors import UsageError, did_you_mean
 from fuzzkv.policies import DEFAULT
@@ -46,6 +47,12 @@ FORMATS = ("junit", "json", "ndjson")
     show_default=True,
     help="Folder for the cases of what is found.",
 )
+@click.option(
+    "--target",
+    default=None,
+    help="Where engine code of your own is gated: as of hunt.  [default: the model; of vllm:NAME: vllm]",
+)
+@click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
 @click.option("--report", multiple=True, metavar="FORMAT=PATH", help="Write a report: junit, json or ndjson.")
 @no_color_option
 def gate(
@@ -56,6 +63,8 @@ def gate(
     max_time: str | None,
     corpus: Path | None,
     report_dir: Path,
+    target: str | None,
+    device: str,
     report: tuple[str, ...],
     no_color: bool,
 ) -> None:
@@ -63,6 +72,10 @@ def gate(
 
     It runs alone, in the place of its kind through the corpus, and in a hunt beside the others, on the model. Exit
     1 if it fails alone or is in a conflict, 3 if the run proves nothing.
+
+    A policy of a live engine (vllm:NAME, or with --target vllm your own engine class by path) is gated on the engine:
+    alone, in the place of its kind through the corpus's cases of that engine, and in a hunt of pairs with those that
+    --against names.
     """
     from fuzzkv.core.options import parse_policies, parse_seconds
 
@@ -73,13 +86,37 @@ def gate(
     from fuzzkv.report.session import ReportSession
 
     usual = Path("corpus")
+    folder = corpus if corpus is not None else usual if usual.is_dir() else None
+    if target is not None or policy.startswith("vllm:"):
+        beside = parse_policies(against, "--against") if against is not None else ()
+        with ExitStack() as stack:
+            written = listeners_for(wanted, stack)
+            session = stack.enter_context(ReportSession(no_color=no_color, report_dir=None, names=names))
+            engine, candidate, others = stack.enter_context(
+                candidate_on(policy, beside, target or "vllm", device)
+            )
+            from fuzzkv.cases.corpus import load_corpus
+            from fuzzkv.gate.engine_gate import EngineGate, EngineGateOptions
+
+            chosen = EngineGateOptions(
+                candidate=candidate,
+                against=others,
+                cases=tuple(load_corpus(folder)) if folder is not None else (),
+                allowed={candidate.name: candidate},
+                seed=seed,
+                max_examples=max_examples,
+                max_time=parse_seconds(max_time) if max_time is not None else 600.0,
+                report_dir=report_dir,
+            )
+            code = EngineGate(engine, chosen, (*session.listeners, *written)).run().exit_code
+        sys.exit(code)
     options = GateOptions(
         candidate=policy,
         against=parse_policies(against, "--against") if against is not None else None,
         seed=seed,
         max_examples=max_examples,
         max_time=parse_seconds(max_time) if max_time is not None else None,
-        corpus=corpus if corpus is not None else usual if usual.is_dir() else None,
+        corpus=folder,
         report_dir=report_dir,
     )
     with ExitStack() as stack:

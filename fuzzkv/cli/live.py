@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -55,8 +56,6 @@ def hunt_live(
     no_color: bool,
 ) -> None:
     """``fuzzkv hunt --target vllm``, or another environment of it."""
-    from dataclasses import replace
-
     from fuzzkv.core.canonical import file_bytes
     from fuzzkv.core.files import atomic_write
     from fuzzkv.core.options import parse_policies, parse_seconds
@@ -140,3 +139,18 @@ def shrink_one(case: Mapping[str, Any], target: str | None, device: str, policie
 
     with engine_for(case, target, device, policies) as (engine, own):
         return shrink_on(engine, case, own)
+
+
+@contextmanager
+def candidate_on(
+    named: str, against: Sequence[str], target: str, device: str
+) -> Iterator[tuple[EngineTarget, LivePolicy, tuple[LivePolicy, ...]]]:
+    """An engine, the candidate of a gate on it, and those that it is to run beside."""
+    from fuzzkv.targets.environments import find
+    from fuzzkv.targets.vllm.plugin.own_code import resolve_all
+    from fuzzkv.targets.vllm.target import BASE, Engines
+
+    (candidate,) = resolve_all([named])
+    others = resolve_all(against) if against else ()
+    with Engines(device, find(target)) as engines:
+        yield engines.target(replace(BASE, device=device)), candidate, others

@@ -91,9 +91,10 @@ def _names(run: Gate, mask: int) -> list[str]:
     return [policy.name for k, policy in enumerate(run.lineup.policies) if mask >> k & 1]
 
 
-def _row(
+def row(
     check: str, policies: list[str], verdict: str, text: str = "", seconds: float = 0.0, **counts: int
 ) -> ReportRow:
+    """One check of one policy set: what it came to, why, how long it took and what it counted."""
     return {
         "check": check,
         "policies": policies,
@@ -107,9 +108,9 @@ def _row(
 def _alone_row(run: Gate) -> ReportRow:
     name, seconds = [run.lineup.candidate.name], run.took.get("alone", 0.0)
     if run.fault:
-        return _row("alone", name, "single-policy", run.fault, seconds)
+        return row("alone", name, "single-policy", run.fault, seconds)
     if run.alone is None:
-        return _row("alone", name, "not run")
+        return row("alone", name, "not run")
     alone: Alone = run.alone
     counts = {"schedules": alone.schedules, "failing": alone.failures}
     text = f"{alone.failures:,} of {alone.schedules:,} schedules"
@@ -119,15 +120,15 @@ def _alone_row(run: Gate) -> ReportRow:
         kind.policies == (run.lineup.candidate.name,) for kind in run.filing.filed
     ):
         later = "" if alone.failures else "; one of a later check"
-        return _row("alone", name, "single-policy", text + later, seconds, **counts)
+        return row("alone", name, "single-policy", text + later, seconds, **counts)
     verdict = "single-policy" if not alone.passed else "vacuous" if alone.idle else "accepted"
-    return _row("alone", name, verdict, "it never acted" if alone.idle else text, seconds, **counts)
+    return row("alone", name, verdict, "it never acted" if alone.idle else text, seconds, **counts)
 
 
 def _corpus_rows(run: Gate) -> list[ReportRow]:
     candidate = [run.lineup.candidate.name]
     if "corpus" not in run.took:
-        return [_row("corpus", candidate, "not run")]
+        return [row("corpus", candidate, "not run")]
     rows = []
     for mask in run.sets:
         replays = [
@@ -138,10 +139,10 @@ def _corpus_rows(run: Gate) -> list[ReportRow]:
             verdict = "not-reproduced" if not failing else max(replay.verdict for replay in failing)
             text = f"{len(failing)} of {len(replays)} cases"
             counts = {"replayed": len(replays), "failing": len(failing)}
-            rows.append(_row("corpus", _names(run, mask), verdict, text, **counts))
+            rows.append(row("corpus", _names(run, mask), verdict, text, **counts))
     if not rows:
         text = f"none of {len(run.replays)} cases" if run.options.corpus is not None else "no corpus"
-        return [_row("corpus", candidate, "not applicable", text)]
+        return [row("corpus", candidate, "not applicable", text)]
     rows[0]["seconds"] = run.took["corpus"]
     return rows
 
@@ -149,14 +150,14 @@ def _corpus_rows(run: Gate) -> list[ReportRow]:
 def _hunt_row(run: Gate, mask: int) -> ReportRow:
     names, engine = _names(run, mask), run.searched.get(mask)
     if engine is None or engine.drawn == 0:
-        return _row("hunt", names, "not run")
+        return row("hunt", names, "not run")
     filed = run.filing.filed if run.filing else {}
     kinds = sum(kind.policies == tuple(names) and kind in run.hunted for kind in filed)
     verdict = "conflict" if kinds else "none found" if run.met(mask) else "vacuous"
     text = f"{kinds} kind{'' if kinds == 1 else 's'}, {engine.drawn:,} drawn"
     if verdict == "vacuous":
         text = f"they never touched each other in {engine.drawn:,} schedules"
-    return _row("hunt", names, verdict, text, run.seconds[mask], schedules=engine.drawn, kinds=kinds)
+    return row("hunt", names, verdict, text, run.seconds[mask], schedules=engine.drawn, kinds=kinds)
 
 
 def _failure(run: Gate, done: Filed) -> ReportRow:
