@@ -7,7 +7,7 @@ What is found is shrunk and filed beside the shipped corpus.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -76,7 +76,7 @@ class Gate:
             (m for m in masks if m >> self.slot & 1 and m.bit_count() > 1), key=lambda m: (m.bit_count(), m)
         )
 
-    def run(self, cases: Sequence[dict[str, Any]]) -> None:
+    def run(self, cases: Sequence[Mapping[str, Any]]) -> None:
         """The checks in order; a candidate that fails alone isn't tried beside others."""
         if self.try_candidate():
             self.replay(cases)
@@ -105,7 +105,7 @@ class Gate:
         self.tell(AcceptanceDone(name, not reason, self.alone.schedules if self.alone else 0, reason))
         return not reason
 
-    def replay(self, cases: Sequence[dict[str, Any]]) -> None:
+    def replay(self, cases: Sequence[Mapping[str, Any]]) -> None:
         """The corpus with the candidate in the place of its kind."""
         assert self.filing is not None
         known = {**installed(), **{p.name: p for p in (*self.lineup.policies, *self.lineup.replaced)}}

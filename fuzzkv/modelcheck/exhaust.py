@@ -18,8 +18,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
+from fuzzkv.cases.case import Case
 from fuzzkv.cases.casebook import make_case, title_of
 from fuzzkv.cases.corpus import save_case, write_index
 from fuzzkv.core.results import FailureClass, mask_of
@@ -52,7 +52,7 @@ class Conflict:
     recipe: Recipe
     finding: Finding
     title: str
-    case: dict[str, Any] | None = None
+    case: Case | None = None
 
 
 @dataclass(frozen=True)
@@ -218,6 +218,6 @@ def _agreed(
     case = None
     if corpus is not None and len(chosen) > 1:
         # With the contract enforced the same schedule may show nothing without it; then there is no case to file.
-        case = make_case(recipe, wanted.invariant, seed=0, schedules=states)
-        case = save_case(case, corpus).case if case is not None else None
+        made = make_case(recipe, wanted.invariant, seed=0, schedules=states)
+        case = save_case(made, corpus).case if made is not None else None
     return Conflict(recipe, found[0], title_of(schedule.policies, found[0]), case)

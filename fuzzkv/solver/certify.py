@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fuzzkv.cases.casebook import make_case
-from fuzzkv.cases.corpus import Case, covers
+from fuzzkv.cases.corpus import covers
 from fuzzkv.cases.shrink import shrink
 from fuzzkv.errors import EnvironmentFailure, UsageError
 from fuzzkv.semantics.contract.minimal import subsets
@@ -209,7 +209,7 @@ def certify(
     return came_to(True, reason, everything, spurious)
 
 
-def shrunk(case: Mapping[str, Any], policies: Sequence[Policy] = ()) -> Case:
+def shrunk(case: Mapping[str, Any], policies: Sequence[Policy] = ()) -> dict[str, Any]:
     """The case with its schedule shrunk again, keeping the damage that it does; the same one if it is shortest already."""
     recipe = read_case(case, allowed={policy.name: policy for policy in policies})
     target = target_of(case)
@@ -232,7 +232,7 @@ def target_of(case: Mapping[str, Any]) -> Target:
     return case["class"]["invariant"], case["class"]["actor"] or None, case["class"]["action"]
 
 
-def shorter(case: Mapping[str, Any], recipe: Recipe, events: Events) -> Case:
+def shorter(case: Mapping[str, Any], recipe: Recipe, events: Events) -> dict[str, Any]:
     """The case of a shorter schedule of the same class, or the case itself if this one isn't.
 
     What people wrote (label, title, references, twin) goes over; what an engine confirmed doesn't.
@@ -258,7 +258,9 @@ def _disagreement(case: Mapping[str, Any]) -> EnvironmentFailure:
     )
 
 
-def filed(case: Mapping[str, Any], certificate: Certificate, policies: Sequence[Policy] = ()) -> Case:
+def filed(
+    case: Mapping[str, Any], certificate: Certificate, policies: Sequence[Policy] = ()
+) -> dict[str, Any]:
     """The case with its certificate; if the solver found a shorter schedule, that one's case."""
     recipe = read_case(case, allowed={policy.name: policy for policy in policies})
     found = shorter(case, recipe, certificate.events)
@@ -267,7 +269,7 @@ def filed(case: Mapping[str, Any], certificate: Certificate, policies: Sequence[
     return found
 
 
-def outdone(case: Mapping[str, Any], new: Mapping[str, Any], certificate: Certificate) -> Case:
+def outdone(case: Mapping[str, Any], new: Mapping[str, Any], certificate: Certificate) -> dict[str, Any]:
     """The old case, when a shorter one of its class was found: it says which, and stays for the damage that it does."""
     events = len(new["schedule"])
     told = {
@@ -286,7 +288,7 @@ def shortest_in(case: Mapping[str, Any], part: Part, text: str) -> bool:
     return covers(certificate.get("shortest_in"), part.as_json())
 
 
-def shown(case: Mapping[str, Any], recipe: Recipe, part: Part) -> Case:
+def shown(case: Mapping[str, Any], recipe: Recipe, part: Part) -> dict[str, Any]:
     """The case with what was shown of its length: that it is the shortest in a part of the machine."""
     events = recipe.schedule.events
     idle = "" if part.idle_first else ", none that begins with idle time"

@@ -11,7 +11,7 @@ the solver is asked about one by one (``solver.refuting``).  (With the contract 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -213,7 +213,7 @@ class Verification:
         space = self._space((1 << len(self.policies)) - 1)
         return Part.of(space.window, self.codes, idle_first=False)
 
-    def _standing(self, case: dict[str, Any], recipe: Recipe) -> str:
+    def _standing(self, case: Mapping[str, Any], recipe: Recipe) -> str:
         """How short a case is known to be: a certificate counts only for the text that it is about."""
         certificate, text = case.get("certificate"), text_digest(recipe.policies)
         if certificate is None or certificate["text"] != text:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from fuzzkv.cases.case import Case
 from fuzzkv.cases.corpus import save_case, write_index
 from fuzzkv.cases.session_cases import make_session_case
 from fuzzkv.cases.session_shrink import TRIES, SessionShrinker
@@ -43,7 +44,7 @@ class LiveFiling:
     seed: int
     listeners: Sequence[Listener] = ()
     tries: int = TRIES
-    filed: dict[FailureClass, dict[str, Any]] = field(default_factory=dict)
+    filed: dict[FailureClass, Case] = field(default_factory=dict)
     shrinks: dict[str, dict[str, list[int]]] = field(default_factory=dict)
     lost: list[str] = field(default_factory=list)
     _new: set[str] = field(default_factory=set)
@@ -109,7 +110,7 @@ class LiveFiling:
 
     def _save(
         self, arms: tuple[Arm[Any], ...], kind: FailureClass, schedule: Any, drawn: int, *, minimal: bool
-    ) -> dict[str, Any]:
+    ) -> Case:
         case = make_session_case(
             self.target,
             arms,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fuzzkv import __version__
+from fuzzkv.cases.case import Case
 from fuzzkv.cases.session_shrink import TRIES
 from fuzzkv.events import (
     AcceptanceDone,
@@ -67,7 +68,7 @@ class LiveResult:
     """What it came to: exit code, cases, and the report as plain data."""
 
     exit_code: int
-    cases: tuple[dict[str, Any], ...]
+    cases: tuple[Case, ...]
     outcome: Outcome
     report: dict[str, Any]
 
