@@ -33,9 +33,9 @@ NOPS = len(OPS)
 SET, WAY, SIZES, FRAMES, KINDS = range(5)
 """Factors of a plan: the set, the way, session sizes, pressure on the pools, and from ``KINDS`` on each event."""
 NFACTORS = KINDS + NOPS
-UNIFORM, PCT, MUTATE = 0, 2, 5
-"""Ways: below ``PCT`` uniform, then with 1 to 3 change points, from ``MUTATE`` on out of the pool."""
-WAYS = 7
+EVEN, USUAL, PCT, MUTATE = 0, 3, 5, 6
+"""Ways, each up to the next: even, usual, with change points, out of the pool (see ``draw``)."""
+WAYS = 8
 WEIGHT, LOW_A, HIGH_A, LOW_B, HIGH_B, OWNER = range(6)
 """Columns of the table of events; the owner is 0 the environment, 1 a session, 2 a policy."""
 RIM = 4
@@ -70,11 +70,17 @@ def choose(seed: int, number: int, plans: Any, levels: Any, chosen: Any) -> None
             chosen[f] = (plans[row, f] + x % levels[f]) % levels[f]
 
 
+def within(x: Any, op: int, odds: Any) -> Any:
+    """The numbers of an event, (a, b), uniform within their bounds."""
+    a = odds[op, LOW_A] + below(x, odds[op, HIGH_A] - odds[op, LOW_A] + 1)
+    b = odds[op, LOW_B] + (x & 0xFFFF) % (odds[op, HIGH_B] - odds[op, LOW_B] + 1)
+    return a, b
+
+
 def shape(x: Any, op: int, big: int, favourite: int, odds: Any) -> Any:
-    """The numbers of an event, (a, b): each kind has its own shape, else uniform within its bounds."""
-    if op == ACT:
-        a, b = below(x, odds[ACT, HIGH_A] + 1), 0
-    elif op == STEP:
+    """The numbers of an event, (a, b), as a workload has them: each kind has its own shape, else uniform."""
+    a, b = within(x, op, odds)
+    if op == STEP:
         a = 0 if x % 4 else 1
         b = favourite if (x // 4) % 3 == 0 else (x // 12) % PAGES
     elif op == TICK:
@@ -87,23 +93,28 @@ def shape(x: Any, op: int, big: int, favourite: int, odds: Any) -> Any:
         b = (x // 4) % PAGES
     elif op == LATE:
         a, b = 1 + x % 8, 0
-    else:
-        a = odds[op, LOW_A] + below(x, odds[op, HIGH_A] - odds[op, LOW_A] + 1)
-        b = odds[op, LOW_B] + (x & 0xFFFF) % (odds[op, HIGH_B] - odds[op, LOW_B] + 1)
     return a, b
 
 
 def spin(odds: Any, levels: Any, chosen: Any, wheel: Any) -> None:
     """Make the wheel of a plan: each kind of event as often as it weighs, by owner, from ``RIM`` on; its first
     numbers say where the part of each owner begins, and where the last one ends.
+
+    In the even way all kinds weigh the same, but that one event in three is an act.
     """
+    even = chosen[WAY] < USUAL
+    others = 0
+    for op in range(NOPS):
+        others += odds[op, WEIGHT] > 0 and op != ACT
     place = RIM
     for owner in range(3):
         wheel[owner] = place
         for op in range(NOPS):
             if odds[op, OWNER] == owner:
                 weight = odds[op, WEIGHT]
-                if levels[KINDS + op] > 1:
+                if even:
+                    weight = 0 if weight == 0 else (others + 1) // 2 if op == ACT else 1
+                elif levels[KINDS + op] > 1:
                     # Off, as usual, or often.
                     weight *= (0, 1, 3)[chosen[KINDS + op]]
                 for _ in range(weight):
@@ -134,26 +145,26 @@ def draw(
 
     ``chosen`` gets its plan and, behind that, room for the order of actors; ``wheel`` its wheel.
 
-    Uniform: each event from all actors, whoever's turn it is.  With change points: the actors have an order, most
-    events are the first's, and at each of 1 to 3 points the first becomes the last, so that an actor acts in a
-    run.
+    Even: every kind of event is as likely as any other and every number within its bounds too, but policies act often,
+    and half of the events have the numbers that this schedule has for their kind: the same session opens, ends and
+    opens again with as many pages and the same text.  Usual: weights, sizes and times of an ordinary workload.
+    With change points: the actors have an order, most events are the first's, and at each of 1 to 3 points the first
+    becomes the last, so that an actor acts in a run.  Only opened sessions are stepped, in every way.
     """
     choose(seed, number, plans, levels, chosen)
     spin(odds, levels, chosen, wheel)
     places = wheel[3] - RIM
     x = mix(mix(seed) ^ number)
-    length = 10 + x % (MAX_EVENTS - 10)
-    x = mix(x)
-    big = PAGES if chosen[SIZES] == 0 else 2 + x % (PAGES - 1)
-    x = mix(x)
-    favourite = x % PAGES
+    even = chosen[WAY] < USUAL
+    own = mix(x)
+    big = PAGES if chosen[SIZES] == 0 else 2 + own % (PAGES - 1)
+    favourite = below(own, PAGES)
     slots = odds[ACT, HIGH_A] + 1
     actors = NR + 1 + slots
     order = chosen[NFACTORS:]
-    points = chosen[WAY] - PCT + 1
-    if chosen[WAY] < PCT or chosen[WAY] >= MUTATE:
-        points = 0
-    if points > 0:
+    points = 0
+    if PCT <= chosen[WAY] < MUTATE:
+        points = 1 + x % 3
         for i in range(actors):
             x = mix(x)
             j = x % (i + 1)
@@ -170,14 +181,19 @@ def draw(
         e = 1
     first = e
     grows = odds[GROW, WEIGHT] > 0 and chosen[KINDS + GROW] > 0
-    while e < length:
+    while e < MAX_EVENTS:
         x = mix(x)
         y = mix(x)
-        if e == first:
+        if e == first and not even:
             op, a, b = ARRIVE, 0, big
         elif points == 0:
             op = wheel[RIM + below(x, places)]
-            a, b = shape(y, op, big, favourite, odds)
+            if not even:
+                a, b = shape(y, op, big, favourite, odds)
+            elif op != ACT and y % 2 == 0:
+                a, b = within(mix(own ^ op), op, odds)
+            else:
+                a, b = within(y, op, odds)
         else:
             turn = (x // 1024) % 8
             actor = order[0]
@@ -193,6 +209,9 @@ def draw(
             # Nothing happens to a session that isn't there: take the other one, or open this one.
             if alive == 0 or y % 8 == 0:
                 op, b = ARRIVE, big
+                if even:
+                    op = QUEUE if odds[QUEUE, WEIGHT] > 0 and y & 16 else ARRIVE
+                    b = within(mix(own ^ op) if y & 32 else mix(y), op, odds)[1]
                 alive |= 1 << a
             else:
                 a = NR - 1 - a
@@ -202,18 +221,18 @@ def draw(
         events[e, 1] = a
         events[e, 2] = b
         e += 1
-        if (op == ARRIVE or op == QUEUE) and grows and e < length and y % 2 == 0:
+        if (op == ARRIVE or op == QUEUE) and grows and not even and e < MAX_EVENTS and y % 2 == 0:
             # A length is pages and a residue.
             events[e, 0] = GROW
             events[e, 1] = a
             events[e, 2] = odds[GROW, LOW_B] + (y // 2) % (odds[GROW, HIGH_B] - odds[GROW, LOW_B] + 1)
             e += 1
-        if points > 0 and e < length and mix(y) % length < points:
+        if points > 0 and mix(y) % MAX_EVENTS < points:
             top = order[0]
             for i in range(actors - 1):
                 order[i] = order[i + 1]
             order[actors - 1] = top
-    return length
+    return e
 
 
 def mutate(x: Any, odds: Any, wheel: Any, pool: Any, lengths: Any, count: int, events: Any) -> Any:

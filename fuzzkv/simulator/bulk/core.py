@@ -45,6 +45,7 @@ FUNCTIONS = (
     drawing.mix,
     drawing.below,
     drawing.choose,
+    drawing.within,
     drawing.shape,
     drawing.spin,
     drawing.of_actor,
