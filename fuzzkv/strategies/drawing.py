@@ -7,7 +7,7 @@ from (seed, number); only ``mutate`` also looks at the pool of schedules that re
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,6 +43,19 @@ WHEEL = RIM + 256
 """Size of a wheel, on which every kind of event has as many places as it weighs."""
 
 
+class Draws(NamedTuple):
+    """What schedules are drawn from: the table of events (``odds``: a row a kind), the rows of plans and how many levels each
+    of their factors has; and room for the plan (``chosen``, behind it the order of actors) and the ``wheel`` of the one
+    that is drawn.
+    """
+
+    odds: Any
+    plans: Any
+    levels: Any
+    chosen: Any
+    wheel: Any
+
+
 def mix(x: Any) -> Any:
     """One round of splitmix64: a well mixed 63-bit number for a number."""
     x = np.uint64(x) + np.uint64(0x9E3779B97F4A7C15)
@@ -56,10 +69,11 @@ def below(x: Any, n: Any) -> Any:
     return ((x >> 31) * n) >> 32
 
 
-def choose(seed: int, number: int, plans: Any, levels: Any, chosen: Any) -> None:
+def choose(seed: int, number: int, draws: Any) -> None:
     """The plan of a schedule: a row of the covering array, its levels turned by a number of the cycle's own, so
     that every cycle through the rows is a covering array and no two cycles are the same.
     """
+    plans, levels, chosen = draws.plans, draws.levels, draws.chosen
     cycle = number // len(plans)
     row = number % len(plans)
     x = mix(mix(seed + 1) ^ cycle)
@@ -96,12 +110,13 @@ def shape(x: Any, op: int, big: int, favourite: int, odds: Any) -> Any:
     return a, b
 
 
-def spin(odds: Any, levels: Any, chosen: Any, wheel: Any) -> None:
+def spin(draws: Any) -> None:
     """Make the wheel of a plan: each kind of event as often as it weighs, by owner, from ``RIM`` on; its first
     numbers say where the part of each owner begins, and where the last one ends.
 
     In the even way all kinds weigh the same, but that one event in three is an act.
     """
+    odds, levels, chosen, wheel = draws.odds, draws.levels, draws.chosen, draws.wheel
     even = chosen[WAY] < USUAL
     others = 0
     for op in range(NOPS):
@@ -138,12 +153,8 @@ def of_actor(x: Any, y: Any, actor: int, wheel: Any, odds: Any, big: int, favour
     return op, a, b
 
 
-def draw(
-    seed: int, number: int, odds: Any, plans: Any, levels: Any, chosen: Any, wheel: Any, events: Any
-) -> Any:
+def draw(seed: int, number: int, draws: Any, events: Any) -> Any:
     """Draw schedule ``number`` of a seed into ``events`` (rows of code, a, b); returns its length.
-
-    ``chosen`` gets its plan and, behind that, room for the order of actors; ``wheel`` its wheel.
 
     Even: every kind of event is as likely as any other and every number within its bounds too, but policies act often,
     and half of the events have the numbers that this schedule has for their kind: the same session opens, ends and
@@ -151,8 +162,9 @@ def draw(
     With change points: the actors have an order, most events are the first's, and at each of 1 to 3 points the first
     becomes the last, so that an actor acts in a run.  Only opened sessions are stepped, in every way.
     """
-    choose(seed, number, plans, levels, chosen)
-    spin(odds, levels, chosen, wheel)
+    choose(seed, number, draws)
+    spin(draws)
+    odds, chosen, wheel = draws.odds, draws.chosen, draws.wheel
     places = wheel[3] - RIM
     x = mix(mix(seed) ^ number)
     even = chosen[WAY] < USUAL
@@ -235,15 +247,28 @@ def draw(
     return e
 
 
-def mutate(x: Any, odds: Any, wheel: Any, pool: Any, lengths: Any, count: int, events: Any) -> Any:
-    """A schedule of the pool with one to four changes, into ``events``; returns its length.
+def copy_row(source: Any, one: int, target: Any, other: int) -> None:
+    """Copy an event.  (Written out, like ``copy_rows``: Numba takes a second or two to compile what slices would be.)"""
+    for c in range(3):
+        target[other, c] = source[one, c]
+
+
+def copy_rows(source: Any, first: int, end: int, target: Any) -> None:
+    """Copy the events from ``first`` up to ``end``."""
+    for e in range(first, end):
+        copy_row(source, e, target, e)
+
+
+def mutate(x: Any, draws: Any, schedules: Any, lengths: Any, count: int, events: Any) -> Any:
+    """One of the first ``count`` of the ``schedules`` with one to four changes, into ``events``; returns its length.
 
     Changes: insert an event, leave one out, swap two, take the end of another schedule, draw numbers anew.
     """
+    odds, wheel = draws.odds, draws.wheel
     x = mix(x)
     one = x % count
     length = lengths[one]
-    events[:] = pool[one]
+    copy_rows(schedules[one], 0, length, events)
     x = mix(x)
     for _ in range(1 + x % 4):
         x = mix(x)
@@ -253,7 +278,7 @@ def mutate(x: Any, odds: Any, wheel: Any, pool: Any, lengths: Any, count: int, e
         y = mix(x)
         if change == 0 and length > 4:
             for e in range(i, length - 1):
-                events[e] = events[e + 1]
+                copy_row(events, e + 1, events, e)
             length -= 1
         elif change == 1:
             j = y % length
@@ -265,15 +290,16 @@ def mutate(x: Any, odds: Any, wheel: Any, pool: Any, lengths: Any, count: int, e
             other = y % count
             if lengths[other] > i:
                 length = lengths[other]
-                events[i:] = pool[other, i:]
+                copy_rows(schedules[other], i, length, events)
         elif change == 3:
             events[i, 1], events[i, 2] = shape(y, events[i, 0], PAGES, (y // 4096) % PAGES, odds)
-        elif length < MAX_EVENTS:
+        elif change >= 4:
+            # A full schedule loses its last event.
             op = wheel[RIM + y % (wheel[3] - RIM)]
             y = mix(y)
-            for e in range(length, i, -1):
-                events[e] = events[e - 1]
+            length = min(length + 1, MAX_EVENTS)
+            for e in range(length - 1, i, -1):
+                copy_row(events, e - 1, events, e)
             events[i, 0] = op
             events[i, 1], events[i, 2] = shape(y, op, PAGES, (y // 4096) % PAGES, odds)
-            length += 1
     return length

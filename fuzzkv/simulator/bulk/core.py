@@ -50,6 +50,8 @@ FUNCTIONS = (
     drawing.spin,
     drawing.of_actor,
     drawing.draw,
+    drawing.copy_row,
+    drawing.copy_rows,
     drawing.mutate,
     novelty.step_of,
     novelty.features,
@@ -66,6 +68,7 @@ FUNCTIONS = (
     search.search,
 )
 """What is compiled behind the text, callees first."""
+_TUPLES: tuple[Any, ...] = (drawing.Draws, novelty.Pool, search.Lanes, search.Met)
 _NJIT = "@njit(cache=True)\n"
 _TEXTS = (
     facts,
@@ -145,9 +148,11 @@ def core_source() -> str:
         "from numba import njit",
         inspect.getsource(pointers).partition("from __future__ import annotations")[2],
         _numbers(),
-        write_out(core_texts().values(), trace=False, prefix=_NJIT),
+        write_out(core_texts().values(), trace=False, prefix=_NJIT, typed=True),
         _dispatch(),
         f"damage = {unique_name(facts.damage)}",
+        # The types of the arguments belong to what was compiled.
+        "\n".join(f"# {kind.__name__}: {', '.join(kind._fields)}" for kind in _TUPLES),
         *(_NJIT + inspect.getsource(function) for function in FUNCTIONS),
     ]
     return "\n\n".join(parts)
@@ -166,7 +171,7 @@ def core() -> ModuleType:
 def rule_address(rule: Rule) -> int:
     """The address of a compiled rule.  Raises ``UsageError`` (FKV036) for one that leaves the vocabulary."""
     name = unique_name(rule)
-    text = write_out([rule], trace=False, prefix=_NJIT, apart=core_texts())
+    text = write_out([rule], trace=False, prefix=_NJIT, apart=core_texts(), typed=True)
     source = _RULE.format(core=core().__name__, text=text, name=name, size=SIZE)
     return int(load_compiled(source, name).rule.address)
 
