@@ -19,8 +19,10 @@ from bench.targets import Target
 from fuzzkv.semantics.layout import COLUMNS, NINV, PRIMITIVES
 from fuzzkv.simulator.bulk.callbacks import Rules
 from fuzzkv.simulator.bulk.core import core, span_of
+from fuzzkv.simulator.bulk.search import acted, apply, begin, failed
 from fuzzkv.simulator.bulk.store import load_compiled
 from fuzzkv.simulator.start import first_state
+from fuzzkv.strategies.drawing import below, mix
 
 SCHEDULES, RUNS, PRIMITIVES_RUN, FOUND = range(4)
 """In the totals: schedules drawn, runs with control arms, primitive events with control arms, 1 once it is found."""
@@ -28,14 +30,8 @@ ANY = -2
 """An actor or a primitive that isn't asked for."""
 CHUNK = 4096
 """Schedules from one look at the clock to the next."""
-
-# Functions and numbers of the core, for those who read ``loop``; the compiled module finds them in the core.
-mix: Any
-below: Any
-begin: Any
-apply: Any
-failed: Any
-acted: Any
+EVENT, PRIMS = COLUMNS["EVENT"], COLUMNS["PRIMS"]
+V_COUNT, V_ACTOR, V_PRIM = COLUMNS["V_COUNT"], COLUMNS["V_ACTOR"], COLUMNS["V_PRIM"]
 
 
 def loop(
@@ -107,10 +103,6 @@ def loop(
     return 0
 
 
-EVENT, PRIMS = COLUMNS["EVENT"], COLUMNS["PRIMS"]
-V_COUNT, V_ACTOR, V_PRIM = COLUMNS["V_COUNT"], COLUMNS["V_ACTOR"], COLUMNS["V_PRIM"]
-
-
 @lru_cache(maxsize=1)
 def compiled() -> Any:
     """The compiled ``loop`` (a few seconds the first time, then from the cache)."""
@@ -165,7 +157,7 @@ class Uniform:
         return {
             "found": bool(totals[FOUND]),
             "seconds": round(time.perf_counter() - began, 6),
-            "primitives": int(totals[PRIMITIVES_RUN]),
-            "runs": int(totals[RUNS]),
             "schedules": int(totals[SCHEDULES]),
+            "runs": int(totals[RUNS]),
+            "primitives": int(totals[PRIMITIVES_RUN]),
         }
