@@ -3,8 +3,6 @@ again."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
@@ -12,19 +10,8 @@ from fuzzkv.oracles.conflict import findings, smallest_failing
 from fuzzkv.semantics.layout import PAGES
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import ACT, ARRIVE, BOUNDS, Config
-from fuzzkv.simulator.bulk.core import interpreted
 from fuzzkv.simulator.bulk.engine import BulkEngine
 from fuzzkv.strategies import drawing
-
-
-class Interpreted(BulkEngine):
-    """The same engine with nothing compiled."""
-
-    def __init__(self, policies: tuple[Policy, ...], *, enforce: bool = False, seed: int = 0) -> None:
-        super().__init__(policies, Config(), enforce=enforce, seed=seed)
-
-    def _functions(self) -> object:
-        return SimpleNamespace(**interpreted(self.policies))
 
 
 def test_mixing_is_splitmix() -> None:
@@ -54,7 +41,7 @@ def test_drawn_schedules_are_well_formed_and_various(compiled: BulkEngine) -> No
 def test_python_and_compiled_search_agree(
     compiled: BulkEngine, defaults: tuple[Policy, ...], enforce: bool
 ) -> None:
-    ours = Interpreted(defaults, enforce=enforce, seed=21)
+    ours = BulkEngine(defaults, Config(), enforce=enforce, seed=21, compiled=False)
     theirs = compiled.again(seed=21, enforce=enforce)
     for count in (1, 199):
         ours.search(count)

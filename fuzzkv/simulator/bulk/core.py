@@ -35,7 +35,7 @@ from fuzzkv.semantics.policy import Policy, Rule
 from fuzzkv.semantics.schedule import ACT, OPS
 from fuzzkv.simulator import interpreters
 from fuzzkv.simulator.bulk import search
-from fuzzkv.simulator.bulk.store import load_compiled, load_known
+from fuzzkv.simulator.bulk.store import is_kept, load_compiled, load_known
 from fuzzkv.simulator.interpreters import EVENTS, python_apply, text_of
 from fuzzkv.simulator.linker import span, unique_name, write_out
 from fuzzkv.strategies import drawing, novelty
@@ -158,13 +158,23 @@ def core_source() -> str:
     return "\n\n".join(parts)
 
 
+def _known_by() -> str:
+    """What the core is written out from, which takes half a second itself: the text of these packages."""
+    folders = (Path(str(module.__file__)).parent for module in (layout, interpreters, drawing))
+    return "".join(
+        path.read_text() for path in sorted(path for folder in folders for path in folder.rglob("*.py"))
+    )
+
+
 @lru_cache(maxsize=1)
 def core() -> ModuleType:
     """The compiled core (half a minute the first time, then from the cache)."""
-    # Written out from these packages, which takes half a second itself.
-    folders = (Path(str(module.__file__)).parent for module in (layout, interpreters, drawing))
-    files = sorted(path for folder in folders for path in folder.rglob("*.py"))
-    return load_known("".join(path.read_text() for path in files), "core", core_source)
+    return load_known(_known_by(), "core", core_source)
+
+
+def core_is_kept() -> bool:
+    """Whether the search of the core is in the cache, so that nobody has to wait for it."""
+    return is_kept(_known_by(), "core", search.search.__name__)
 
 
 @lru_cache(maxsize=256)
@@ -187,7 +197,7 @@ def span_of(policies: Sequence[Policy]) -> int:
 
 
 def interpreted(policies: tuple[Policy, ...]) -> dict[str, Any]:
-    """The functions of the core with nothing compiled, for tests: they read the written-out Python text."""
+    """The functions of the core with nothing compiled: they read the written-out Python text."""
     reader = python_apply(policies)
     space = {**vars(drawing), **vars(novelty), **vars(search)}
     space["apply"] = lambda s, op, a, b, mask, rules: reader(s, op, a, b, mask)
