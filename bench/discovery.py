@@ -1,6 +1,6 @@
 """How fast planted conflicts are found blind: fuzzkv against its peers on the same model.
 
-``python -m bench.discovery [--seeds 30] [--peer-seeds 3] [--cap 5] [--peer-cap 15] [--only NAME ...] [--tools TOOL ...] [--json FILE]``.
+``python -m bench.discovery [--seeds 30] [--peer-seeds 3] [--cap 5] [--peer-cap 10] [--only NAME ...] [--tools TOOL ...] [--json FILE]``.
 Every target of ``bench.targets`` with each tool: share of seeds that found it within the cap; seconds, schedules and
 primitive events to the first detection; and false alarms on the clean twins (and, where the contract is the repair, with
 the contract enforced).
@@ -10,7 +10,8 @@ arms that were run after a failure.  Seconds begin when a tool is ready to draw;
 is measured once, apart.  fuzzkv and the uniform loop run the compiled machine (``COMPILED``), the other peers the
 interpreted one.  ``python -m bench.discovery_page`` writes the tables of the documentation.
 
-Results of other targets and tools that the file has already are kept, so that a long run can be made in pieces.
+Results of other targets and tools that the file has already are kept, so that a long run can be made in pieces; those
+that had other seeds or another cap are dropped.
 """
 
 from __future__ import annotations
@@ -155,6 +156,21 @@ def one(tool: str, name: str, options: argparse.Namespace) -> tuple[str, str, di
     return tool, name, theirs(tool, name, options.peer_seeds, options.peer_cap)
 
 
+def settle(raw: dict[str, Any], options: argparse.Namespace) -> None:
+    """Enter seeds and caps of the tools that are run; results of these tools that had others are dropped."""
+    for tools, marks in (
+        (COMPILED, {"seeds": options.seeds, "cap_s": options.cap}),
+        (PEERS, {"peer_seeds": options.peer_seeds, "peer_cap_s": options.peer_cap}),
+    ):
+        if not set(tools) & set(options.tools):
+            continue
+        if any(raw.get(mark) != value for mark, value in marks.items()):
+            for target in raw["targets"].values():
+                for tool in tools:
+                    target.pop(tool, None)
+        raw |= marks
+
+
 def main() -> None:
     """Run, print, and write the raw results."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -162,7 +178,7 @@ def main() -> None:
     parser.add_argument("--peer-seeds", type=int, default=3)
     parser.add_argument("--cap", type=float, default=5.0, help="seconds of a run on the compiled machine")
     parser.add_argument(
-        "--peer-cap", type=float, default=15.0, help="seconds of a run on the interpreted one"
+        "--peer-cap", type=float, default=10.0, help="seconds of a run on the interpreted one"
     )
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--only", nargs="*", default=[])
@@ -172,6 +188,7 @@ def main() -> None:
     path, console = Path(options.json), Console()
     chosen = [t for t in targets() if not options.only or t.name in options.only]
     raw: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"compile_s": {}, "targets": {}}
+    settle(raw, options)
     for tool in COMPILED:
         if tool in options.tools and (not options.only or tool not in raw["compile_s"]):
             raw["compile_s"][tool] = round(compiling(tool), 1)
@@ -188,17 +205,9 @@ def main() -> None:
             tool, name, found = done.result()
             raw["targets"][name][tool] = found
             progress.advance(task)
-    raw |= {
-        "fuzzkv": __version__,
-        "python": platform.python_version(),
-        "seeds": options.seeds,
-        "peer_seeds": options.peer_seeds,
-        "cap_s": options.cap,
-        "peer_cap_s": options.peer_cap,
-    }
-    raw["summary"] = summary(raw)
+    raw |= {"fuzzkv": __version__, "python": platform.python_version()}
     atomic_write(path, json.dumps(raw, indent=1, sort_keys=True).encode() + b"\n")
-    for line in raw["summary"]:
+    for line in summary(raw):
         console.print(line)
 
 

@@ -59,6 +59,7 @@ def test_the_look_is_the_same_compiled_or_not(
     assert any(c.mask == seen[0][0].kind.mask for c in engine.classes)
 
 
+@pytest.mark.slow
 def test_who_fails_alone_or_runs_in_python_gets_no_look(defaults: tuple[Policy, ...], cold: None) -> None:
     assert list(first_look((CAREFUL, HASTY), Config(), HuntOptions())) == []
     assert list(first_look((TIDY_FREE, CAREFUL), Config(), HuntOptions())) == []
