@@ -20,7 +20,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help hunt test test-on-replay test-on-live test-engine venv lint bench bench-discovery bench-engine bench-solver clean
+.PHONY: help hunt test test-on-replay test-on-live test-engine venv lint bench bench-discovery bench-engine bench-generation bench-solver clean
 
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.fuzzkv-$(ENGINE)
@@ -40,6 +40,7 @@ help:
 	@echo "make bench   measure the model"
 	@echo "make bench-discovery   planted conflicts, against four peers (about half an hour)"
 	@echo "make bench-engine      steps/s of a live engine, and what the instrumentation costs (two minutes)"
+	@echo "make bench-generation  schedules to first detection: Hypothesis' generation and what drew before (half an hour)"
 	@echo "make bench-solver      the solver against the explicit-state search (about five minutes)"
 	@echo "make clean   remove the environment and caches"
 	@echo "ENGINE=none make test   does without a real engine (a small install)"
@@ -84,6 +85,9 @@ bench-engine: $(STAMP)
 	$(BIN)/python -m bench.engine --json bench/results/engine.json $(BENCH_FLAGS)
 
 # BENCH_FLAGS=--quick: small scopes, a minute.
+bench-generation: $(STAMP)
+	$(BIN)/python -m bench.generation $(BENCH_FLAGS)
+
 bench-solver: $(STAMP)
 	$(BIN)/python -m bench.solver --json bench/results/solver.json $(BENCH_FLAGS)
 	$(BIN)/python -m bench.solver_page

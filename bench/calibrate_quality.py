@@ -17,7 +17,7 @@ from fuzzkv.oracles.statistics import clopper_pearson_upper
 from fuzzkv.oracles.thresholds import default_thresholds
 from fuzzkv.semantics import calibration
 from fuzzkv.targets.vllm.replay.confirm import confirm
-from fuzzkv.targets.vllm.replay.script import Arm, Job, Op
+from fuzzkv.targets.vllm.replay.script import Op, ReplayArm, ReplayJob
 
 QUESTIONS = 360
 
@@ -37,10 +37,10 @@ def main() -> None:
     for pages in (4, 6, 8):
         opened = Op("arrive", 0, -1, pages)
         for name, damage in damages(pages).items():
-            job = Job(
+            job = ReplayJob(
                 case_id=f"calibrate-{name}-{pages}",
                 kind="quality",
-                arms=(Arm((), (opened,)), Arm((name,), (opened, *damage))),
+                arms=(ReplayArm((), (opened,)), ReplayArm((name,), (opened, *damage))),
                 endpoint=(),
                 seed=11,
                 tick_us=1,

@@ -17,7 +17,7 @@ from fuzzkv.policies.registry import resolve
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import FAIL, LATE, Config, Event
 from fuzzkv.simulator.symbolic.scope import Window
-from fuzzkv.solver.asking import Asked, Space
+from fuzzkv.solver.asking import SolverQuestion, Space
 from fuzzkv.solver.unrolling import Target
 from fuzzkv.solver.verify import Verification
 from fuzzkv.strategies.covering_arrays import enabled
@@ -142,7 +142,7 @@ def peak() -> float | None:
 def ask(subject: Subject, depth: int, delayed: bool, seconds: float) -> tuple[dict[str, Any], Any]:
     """One question: what it took, and the answer."""
     began = time.perf_counter()
-    asked = Asked(subject.space, depth, target=subject.target, delayed=delayed, seconds=seconds)
+    asked = SolverQuestion(subject.space, depth, target=subject.target, delayed=delayed, seconds=seconds)
     built, most = time.perf_counter(), 0.0
     while asked.running:
         most = max(most, peak() or 0.0)

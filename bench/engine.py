@@ -26,8 +26,8 @@ from fuzzkv.targets.vllm.engine.config import EngineConfig, TierConfig
 from fuzzkv.targets.vllm.engine.driver import Driver
 from fuzzkv.targets.vllm.engine.internals import LiveEngine, environment
 from fuzzkv.targets.vllm.history import LiveViolation
-from fuzzkv.targets.vllm.schedule import LiveSchedule
-from fuzzkv.targets.vllm.strategy import decode
+from fuzzkv.targets.vllm.schedule import BOUNDS, OPS, LiveSchedule
+from fuzzkv.targets.vllm.strategy import CHUNKS, POOLS, WEIGHTS
 
 LIFE: Final = EngineConfig(prefix_cache=True, chunked=True, tier=TierConfig(frames=24))
 SCHEDULES: Final = 6
@@ -79,11 +79,25 @@ def workload(driver: Driver) -> list[LiveSchedule]:
     rng = random.Random(5)
     found: list[LiveSchedule] = []
     while len(found) < SCHEDULES:
-        schedule = decode(rng.randbytes(2 + 4 * 48))
+        schedule = _decoded(rng.randbytes(2 + 4 * 48))
         history = driver.run(schedule)
         if history.counters.get("loads", 0) > 1 and not history.failed:
             found.append(schedule)
     return found
+
+
+def _decoded(data: bytes) -> LiveSchedule:
+    """A schedule of fixed-width events: pool, chunk, then four bytes each."""
+    wheel = [op for op in OPS for _ in range(WEIGHTS[op])]
+    events = []
+    for at in range(2, len(data), 4):
+        op = wheel[data[at] % len(wheel)]
+        a, b, c = (
+            low + byte % (high - low + 1)
+            for byte, (low, high) in zip(data[at + 1 : at + 4], BOUNDS[op], strict=True)
+        )
+        events.append((op, a, b, c))
+    return LiveSchedule(POOLS[data[0] % len(POOLS)], CHUNKS[data[1] % len(CHUNKS)], tuple(events))
 
 
 def exercised(driver: Driver, schedules: list[LiveSchedule]) -> dict[str, int]:

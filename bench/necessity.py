@@ -1,4 +1,4 @@
-"""Which pieces of shared metadata the corpus needs: ``python -m bench.necessity`` writes ``docs/necessity.json`` and the tables of
+"""Which fields of shared metadata the corpus needs: ``python -m bench.necessity`` writes ``docs/necessity.json`` and the tables of
 ``docs/necessity.md``: once for the cases of the default policies, as ``fuzzkv necessity`` prints it, and once for all.
 """
 
@@ -19,7 +19,7 @@ from rich.console import Console
 from fuzzkv.cases.corpus import load_corpus
 from fuzzkv.core.canonical import file_bytes
 from fuzzkv.core.files import atomic_write
-from fuzzkv.metadata.fields import PIECES, PRIVATE
+from fuzzkv.metadata.fields import FIELDS, PRIVATE
 from fuzzkv.metadata.metadata_report import judged, necessity
 from fuzzkv.metadata.pairs import Bound
 from fuzzkv.policies.registry import builtin
@@ -38,11 +38,11 @@ def printed(report: Mapping[str, Any]) -> str:
 
 
 def mapping() -> str:
-    """Which columns of the state carry each piece, and why."""
+    """Which columns of the state carry each field, and why."""
     lines = []
-    for piece in PIECES:
-        lines += wrap(f"{piece.name}: {piece.why}.", 100)
-        lines += wrap(", ".join(piece.columns), 100, initial_indent="    ", subsequent_indent="    ")
+    for part in FIELDS:
+        lines += wrap(f"{part.name}: {part.why}.", 100)
+        lines += wrap(", ".join(part.columns), 100, initial_indent="    ", subsequent_indent="    ")
     lines += wrap(f"in view: {', '.join(PRIVATE)}", 100, subsequent_indent="    ")
     return "\n".join(lines)
 

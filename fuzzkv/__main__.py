@@ -1,4 +1,4 @@
-"""``python -m fuzzkv``."""
+"""Runs the command line: ``python -m fuzzkv``."""
 
 from fuzzkv.cli import main
 

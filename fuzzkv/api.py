@@ -14,14 +14,14 @@ from fuzzkv.semantics.facts import *
 from fuzzkv.semantics.layout import PRIMITIVES as _PRIMITIVES
 from fuzzkv.semantics.ops.groups import kept_boundary
 from fuzzkv.semantics.ops.index import cached_only
-from fuzzkv.semantics.ops.registry import DOES
+from fuzzkv.semantics.ops.registry import OPERATIONS
 from fuzzkv.semantics.ops.transfers import entry_of
 from fuzzkv.semantics.policy import Policy, Rule
 from fuzzkv.semantics.schedule import EXTRA
 from fuzzkv.semantics.view import Cache, Custom, Page, does
 from fuzzkv.semantics.vocabulary import *
 
-globals().update(DOES)
+globals().update(OPERATIONS)
 
 __all__ = [
     "COPY_IN",
@@ -40,6 +40,6 @@ __all__ = [
     "entry_of",
     "kept_boundary",
     *_vocabulary.__all__,
-    *(name for name in DOES if name in _PRIMITIVES),
+    *(name for name in OPERATIONS if name in _PRIMITIVES),
     *(name for name, value in vars(_facts).items() if getattr(value, "__module__", "") == _facts.__name__),
 ]

@@ -1,4 +1,4 @@
-"""Errors that say what was wrong, why, and what to do about it.
+"""Errors with a stable code, the offending value, the reason and the cure.
 
 Every error that a user can meet is a :class:`FuzzkvError`. It carries a stable code, the offending value, the
 reason and the cure, and renders as one line::
@@ -44,6 +44,7 @@ CODES: Final[dict[str, str]] = {
     "FKV021": "a corpus index that does not match the case files",
     "FKV022": "a value that has no canonical form (a float, or a key that is not a string)",
     "FKV023": "a case file that is misnamed or not in canonical form",
+    "FKV024": "a case that fails no more, so that there is nothing to shrink",
     # options, configuration and schedules
     "FKV030": "an option value out of range or of the wrong form",
     "FKV031": "a choice that is not among those offered",
@@ -62,8 +63,14 @@ CODES: Final[dict[str, str]] = {
     "FKV054": "the small language model is not installed or could not be prepared",
     "FKV055": "a broken torchvision, torchaudio or torchcodec left beside torch",
     "FKV056": "a device that the engine does not have",
-    "FKV057": "a case that this target cannot run",
+    "FKV057": "a replay job that is not well formed",
     "FKV058": "a worker's reply that is not well formed",
+    "FKV059": "a context of fewer or more pages than a replay has",
+    "FKV130": "a model whose vocabulary lacks a word of the recall task",
+    "FKV131": "an engine that chose another block size than the replay's",
+    "FKV132": "a session whose cached blocks the engine lost during a replay",
+    "FKV133": "a number of bits to which a block can't be quantised",
+    "FKV134": "a prefix cache that the engine could not empty",
     # the environment
     "FKV060": "a disk that is full or a folder that cannot be written",
     "FKV061": "a Python or library version that is too old",
@@ -85,11 +92,16 @@ CODES: Final[dict[str, str]] = {
     "FKV102": "a live policy that fails alone under some schedules",
     "FKV103": "a live policy that this build of the engine lacks, or in which it does nothing",
     "FKV104": "a host tier that stored pages and never served one, though prompts came back",
+    "FKV105": "a case of a live engine without the page-event log that it would be explained from",
+    "FKV106": "a failure that a second run of the same schedule doesn't show",
     # the live engine as a target
     "FKV110": "KV pages whose layout this build does not show, so that they can't be read",
     # code that plugs into the engine
     "FKV120": "an object of the engine whose calls can't be watched",
     "FKV121": "a class that is no cache policy, offloading spec or KV connector of the engine",
+    # environments of targets
+    "FKV135": "an environment of a target that can't be made, or in which nothing can run",
+    "FKV136": "a fuzzkv.toml, or a [tool.fuzzkv], that is not valid",
     # never the user's fault
     "FKV090": "an internal fault of fuzzkv",
 }

@@ -10,6 +10,12 @@ from fuzzkv.semantics.schedule import Config
 from fuzzkv.simulator.bulk.engine import BulkEngine
 
 
+@pytest.fixture(autouse=True)
+def _nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one test's command finds must not come first in another's."""
+    monkeypatch.setenv("FUZZKV_DATABASE", "none")
+
+
 @pytest.fixture(scope="session")
 def defaults() -> tuple[Policy, ...]:
     """The default policies, slot by slot: evict, offload, quant."""

@@ -3,9 +3,10 @@ it."""
 
 from __future__ import annotations
 
-from fuzzkv.cases.casebook import LABELS, label_of
+from fuzzkv.cases.casebook import label_of
 from fuzzkv.cases.shrink import Goal, Shrinker
 from fuzzkv.oracles.conflict import Finding, Kind
+from fuzzkv.policies.labels import LABELS
 from fuzzkv.semantics.schedule import Event
 from fuzzkv.simulator.bulk.engine import BulkEngine
 from fuzzkv.simulator.bulk.tally import FoundClass

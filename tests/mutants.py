@@ -462,7 +462,7 @@ def _policy(invariant: str, rule: Rule, workload: tuple[str, ...]) -> Policy:
     evidence = Evidence(
         target="near-reuse", horizon=1, confidence=900, provenance="none", calibrated_on="nothing"
     )
-    every = tuple(name for name in does.__globals__["DOES"] if name in does.__globals__["ACTIONS"])
+    every = tuple(name for name in does.__globals__["OPERATIONS"] if name in does.__globals__["ACTIONS"])
     return Policy(
         name=f"breaks-{invariant.lower()}",
         version="1",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from fuzzkv.semantics.ops.registry import DOES
+from fuzzkv.semantics.ops.registry import OPERATIONS
 from fuzzkv.semantics.schedule import EXTRA
 from fuzzkv.semantics.view import Cache, Page
 
@@ -18,7 +18,7 @@ def test_the_example_is_the_file() -> None:
 
 
 def test_every_action_attribute_and_event_is_on_the_page() -> None:
-    for name in (*DOES, *EXTRA):
+    for name in (*OPERATIONS, *EXTRA):
         assert re.search(rf"`{name}\b", PAGE), name
     for kind in (Page, Cache):
         for name, value in vars(kind).items():

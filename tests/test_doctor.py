@@ -87,3 +87,17 @@ def test_nothing_heavy_is_imported() -> None:
     code += "print('torch' in sys.modules, 'vllm' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False False\n"
+
+
+def test_other_environments_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FUZZKV_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    assert doctor.check_targets() == []
+    (tmp_path / "cache" / "targets" / "vllm-0.31.0").mkdir(parents=True)
+    (tmp_path / "fuzzkv.toml").write_text("[targets.mine]\npython = 'gone'\n")
+    half, gone = doctor.check_targets()
+    assert half.level == gone.level == "note" and "half-made" in half.text
+    assert half.cure == "fuzzkv targets remove vllm@0.31.0" and "no interpreter" in gone.text
+    (tmp_path / "fuzzkv.toml").write_text("[targets")
+    (broken,) = doctor.check_targets()
+    assert broken.level == "problem" and broken.text.startswith("FKV136: fuzzkv.toml")

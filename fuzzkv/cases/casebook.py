@@ -13,6 +13,7 @@ from fuzzkv.cases.corpus import case_id, is_live
 from fuzzkv.core.glossary import title
 from fuzzkv.errors import UsageError
 from fuzzkv.oracles.conflict import Finding, findings, smallest_failing
+from fuzzkv.policies.labels import ACTORS, LABELS
 from fuzzkv.policies.registry import installed
 from fuzzkv.semantics.contract.invariants import BY_ID
 from fuzzkv.semantics.layout import PAGES
@@ -20,15 +21,6 @@ from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import ACT, Config, Event, Schedule, afterwards, schedule_from_json
 from fuzzkv.simulator.history import History, run_history
 from fuzzkv.simulator.outcome import ArmOutcome
-
-LABELS: Mapping[tuple[tuple[str, ...], str, str], str] = {
-    (("evict", "offload"), "I1", "drop_host"): "S1",
-    (("offload", "quant"), "I1", "drop_host"): "S2",
-    (("evict", "offload"), "I14", "step"): "S3",
-    (("evict", "quant"), "I18", "drop_host"): "S7",
-}
-"""Kinds that the design names: (policies, invariant, primitive) -> their name there."""
-_ACTORS = {"S1": "evict", "S2": "quant"}
 
 
 @dataclass(frozen=True)
@@ -92,7 +84,7 @@ def widened(mask: int, events: Sequence[Event]) -> tuple[Event, ...]:
 def label_of(names: Sequence[str], finding: Finding) -> str:
     """The design's name of a kind, or an empty string."""
     label = LABELS.get((tuple(names), finding.kind.invariant, finding.kind.primitive), "")
-    return label if _ACTORS.get(label, finding.kind.actor) == finding.kind.actor else ""
+    return label if ACTORS.get(label, finding.kind.actor) == finding.kind.actor else ""
 
 
 def title_of(names: Sequence[str], finding: Finding) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from fuzzkv import __version__
 from fuzzkv.cases.corpus import case_id, is_live
+from fuzzkv.cases.live_history import history_of
 from fuzzkv.errors import UsageError
 from fuzzkv.semantics.contract.invariants import BY_ID
 from fuzzkv.targets.vllm.arms import Arm, LiveKind
@@ -67,17 +68,7 @@ def make_live_case(
         "policies": [{"name": p.name, "version": p.version, "parameters": {}} for p in whole.policies],
         "config": {"engine": base.as_json(), "pool": given["pool"], "chunk": given["chunk"]},
         "schedule": given["events"],
-        "violation": {
-            "invariant": kind.invariant,
-            "name": BY_ID[kind.invariant].name,
-            "event": max(0, violation.event),
-            "step": max(0, violation.step),
-            "request": violation.request,
-            "page": violation.page,
-            "actor": "",
-            "primitive": kind.what,
-            "text": _line(violation.text),
-        },
+        "violation": violation_entry(kind, violation),
         "arms": [
             {
                 "policies": list(arm.names),
@@ -103,9 +94,26 @@ def make_live_case(
             }
         ],
     }
+    if (kept := history_of(arms)) is not None:
+        case["history"] = kept
     case["id"] = case_id(case)
     case["replay"] = f"fuzzkv replay {case['id']}"
     return case
+
+
+def violation_entry(kind: LiveKind, violation: LiveViolation) -> dict[str, Any]:
+    """A violation as a case says it."""
+    return {
+        "invariant": kind.invariant,
+        "name": BY_ID[kind.invariant].name,
+        "event": max(0, violation.event),
+        "step": max(0, violation.step),
+        "request": violation.request,
+        "page": violation.page,
+        "actor": "",
+        "primitive": kind.what,
+        "text": _line(violation.text),
+    }
 
 
 def read_live_case(case: Mapping[str, Any], *, allowed: Mapping[str, LivePolicy] | None = None) -> LiveRecipe:

@@ -26,6 +26,7 @@ from fuzzkv.semantics.schedule import (
     FINISH,
     LATE,
     OF_SESSION,
+    OPS,
     QUEUE,
     STEP,
     TICK,
@@ -33,8 +34,9 @@ from fuzzkv.semantics.schedule import (
     Schedule,
 )
 from fuzzkv.simulator.bulk.engine import BulkEngine
-from fuzzkv.strategies.schedules import LONGEST, as_choices, codes, schedules
-from fuzzkv.strategies.start import StartFrom
+from fuzzkv.strategies.memory import StartFrom
+from fuzzkv.strategies.model import LONGEST, model_space
+from fuzzkv.strategies.ways import as_choices, plain
 
 Events = tuple[Event, ...]
 OPENS = (ARRIVE, QUEUE)
@@ -152,14 +154,15 @@ class Shrinker:
     def _hypothesis(self, best: Events) -> Events:
         names = self.engine.names
         workload = sorted({name for policy in self.engine.policies for name in policy.workload})
-        if len(best) > LONGEST or not {op for op, _, _ in best} <= set(codes(workload)):
+        space = model_space(names, workload)
+        if len(best) > LONGEST or not {OPS[op] for op, _, _ in best} <= set(space.names):
             return best
         last = [best]
 
         # Seeded, so that the same schedule shrinks to the same case; the settings come after the seed, which
         # would take the database away.
         @settings(
-            database=StartFrom(as_choices(Schedule(names, best), workload=workload)),
+            database=StartFrom(as_choices(space, Schedule(names, best))),
             phases=(Phase.reuse, Phase.shrink),
             max_examples=600,
             deadline=None,
@@ -168,7 +171,7 @@ class Shrinker:
             suppress_health_check=list(HealthCheck),
         )
         @seed(0)
-        @given(schedules(names, workload=workload))
+        @given(plain(space))
         def no_conflict(drawn: Schedule) -> None:
             if self.interesting(drawn.events):
                 last[0] = drawn.events

@@ -18,7 +18,20 @@ from typing import NoReturn
 import click
 
 from fuzzkv import __version__
-from fuzzkv.cli import audit, cases, conform, corpus, exhaust, gate, hunt, necessity, policies, verify
+from fuzzkv.cli import (
+    audit,
+    cases,
+    conform,
+    corpus,
+    exhaust,
+    explaining,
+    gate,
+    hunt,
+    necessity,
+    policies,
+    targets,
+    verify,
+)
 from fuzzkv.cli.shared import Group
 from fuzzkv.errors import (
     EXIT_CLEAN,
@@ -44,12 +57,13 @@ for command in (
     verify.shrink,
     necessity.necessity,
     cases.replay,
-    cases.explain,
+    explaining.explain,
     audit.audit,
     conform.conform,
     policies.policies,
     policies.accept,
     corpus.corpus,
+    targets.targets,
     policies.doctor,
 ):
     app.add_command(command)

@@ -1,4 +1,4 @@
-"""``fuzzkv audit``: whether what a real cache attends is what the session's transcript says."""
+"""``fuzzkv audit``: compares what a real cache attends with the session's transcript."""
 
 from __future__ import annotations
 

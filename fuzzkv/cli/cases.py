@@ -1,4 +1,4 @@
-"""``fuzzkv replay`` and ``fuzzkv explain``: what is done with a case that was found."""
+"""``fuzzkv replay``: a case that was found runs again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from fuzzkv.cli.shared import allow_option, allowed, console, corpus_option, invariant_names, no_color_option
+from fuzzkv.cli.shared import allow_option, allowed, corpus_option, invariant_names, no_color_option
 from fuzzkv.errors import EXIT_CLEAN, EXIT_CONFLICT, EXIT_ENVIRONMENT, EnvironmentFailure, UsageError
 
 
@@ -18,21 +18,33 @@ from fuzzkv.errors import EXIT_CLEAN, EXIT_CONFLICT, EXIT_ENVIRONMENT, Environme
 @click.argument("case")
 @click.option(
     "--target",
-    type=click.Choice(["model", "vllm"]),
     default=None,
-    help="[default: where the case is from: the model, or a live engine]",
+    help="As of hunt. [default: where the case is from: the model, or a live engine of that release]",
 )
 @click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
+@click.option(
+    "--keep-log",
+    is_flag=True,
+    help="Of cases of a live engine that still fail: write the page-event log into the case's file.",
+)
 @allow_option
 @corpus_option
 @no_color_option
-def replay(case: str, target: str | None, device: str, policies: str, corpus: Path, no_color: bool) -> None:
+def replay(
+    case: str,
+    target: str | None,
+    device: str,
+    keep_log: bool,
+    policies: str,
+    corpus: Path,
+    no_color: bool,
+) -> None:
     """Run a CASE (id, file, label or folder) again: exit 1 if it still fails.
 
     Of a folder, cases that need other policies are named and left out (exit 3 if nothing else fails).
     """
-    from fuzzkv.cases.corpus import find_case, is_live, load_corpus
-    from fuzzkv.report.session import Session
+    from fuzzkv.cases.corpus import find_case, find_path, is_live, load_corpus
+    from fuzzkv.report.session import ReportSession
 
     if case.strip() and os.path.isdir(case):
         cases = load_corpus(case)
@@ -42,14 +54,17 @@ def replay(case: str, target: str | None, device: str, policies: str, corpus: Pa
             )
     else:
         cases = [find_case(case, corpus)]
+    folder = None
+    if keep_log:
+        folder = Path(case) if case.strip() and os.path.isdir(case) else find_path(case, corpus).parent
     codes = []
     chosen = () if all(is_live(item) for item in cases) else allowed(policies)
-    with Session(no_color=no_color, report_dir=None, names=invariant_names()) as session:
+    with ReportSession(no_color=no_color, report_dir=None, names=invariant_names()) as session:
         from fuzzkv.search.confirming import replay_case
 
         for item in cases:
             if is_live(item):
-                codes.append(_replay_live(item, target, device, policies, session.line))
+                codes.append(_replay_live(item, target, device, policies, session.line, folder))
                 continue
             try:
                 result = replay_case(
@@ -74,7 +89,12 @@ def _code(fails: bool | None) -> int:
 
 
 def _replay_live(
-    case: Mapping[str, Any], target: str | None, device: str, policies: str, say: Callable[[str], None]
+    case: Mapping[str, Any],
+    target: str | None,
+    device: str,
+    policies: str,
+    say: Callable[[str], None],
+    keep_in: Path | None,
 ) -> int:
     if target == "model":
         raise UsageError(
@@ -85,24 +105,12 @@ def _replay_live(
         )
     from fuzzkv.cli.live import replay_one
 
-    text, fails = replay_one(case, device, policies)
+    text, fails, kept = replay_one(case, target, device, policies)
+    if keep_in is not None and kept:
+        from fuzzkv.cases.corpus import save_case, write_index
+
+        save_case({**case, **kept}, keep_in)
+        if (keep_in / "index.json").exists():
+            write_index(keep_in)
     say(f"{case['id']} on {text}".rstrip(". ") + ".")
     return _code(fails)
-
-
-@click.command()
-@click.argument("case")
-@allow_option
-@corpus_option
-@no_color_option
-def explain(case: str, policies: str, corpus: Path, no_color: bool) -> None:
-    """Say which event broke what, and why.
-
-    It names the clauses of the contract that would have refused it, and the weakest guard that would have.
-    """
-    from fuzzkv.cases.corpus import find_case
-
-    found = find_case(case, corpus)
-    from fuzzkv.explain.explanation import explain as tell
-
-    console(no_color).print(tell(found, allowed(policies)), markup=False)

@@ -12,7 +12,7 @@ from fuzzkv.cli.shared import Live, console, no_color_option
 
 
 @click.command()
-@click.option("--target", type=click.Choice(["vllm"]), default="vllm", show_default=True)
+@click.option("--target", default="vllm", show_default=True, help="vllm, or another release (vllm@0.31.0).")
 @click.option(
     "--policies", default="", help="Comma list of the engine's policies; all sets of up to three are run."
 )
@@ -40,20 +40,23 @@ def conform(
     from fuzzkv.core.canonical import file_bytes
     from fuzzkv.core.files import atomic_write
     from fuzzkv.core.options import parse_policies, parse_seconds
+    from fuzzkv.targets.environments import find
     from fuzzkv.targets.vllm.conform import conformance as way
     from fuzzkv.targets.vllm.pool.fork_server import Nursery
     from fuzzkv.targets.vllm.pool.process import ProcessLife
-    from fuzzkv.targets.vllm.replay.engine import require
 
     chosen = way.chosen(parse_policies(policies) if policies else way.USUAL)
     seconds = parse_seconds(max_time)
-    engine = require("cpu")
+    environment = find(target)
+    engine = environment.required("cpu")
     live = Live()
-    nursery = Nursery()
+    nursery = Nursery(environment.interpreter)
 
     def start(config: Any) -> ProcessLife:
         command = nursery.command() if nursery.ready() else None
-        return ProcessLife(config, watchers=(way.LOOKING,), command=command)
+        return ProcessLife(
+            config, watchers=(way.LOOKING,), interpreter=environment.interpreter, command=command
+        )
 
     try:
         rows = way.conformance(chosen, start, seed=seed, seconds=seconds, tell=live)

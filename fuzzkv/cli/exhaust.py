@@ -1,4 +1,4 @@
-"""``fuzzkv exhaust``."""
+"""``fuzzkv exhaust``: every schedule of a small scope."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fuzzkv.cli.shared import Live, corpus_option, invariant_names
+from fuzzkv.policies import DEFAULT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--policies", default="offload,quant", show_default=True, help="Names or pkg.module:NAME.")
+@click.option(
+    "--policies", default=",".join(DEFAULT[:2]), show_default=True, help="Names or pkg.module:NAME."
+)
 @click.option("--pages", type=int, default=3, show_default=True, help="Pages of a session, at most.")
 @click.option("--requests", type=int, default=2, show_default=True, help="Sessions at once, at most.")
 @click.option("--sessions", type=int, default=None, help="Sessions in all [default: as --requests].")

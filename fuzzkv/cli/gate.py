@@ -1,4 +1,4 @@
-"""``fuzzkv gate``."""
+"""``fuzzkv gate``: one policy in front of the policies that it is to run beside."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import click
 
 from fuzzkv.cli.shared import invariant_names, no_color_option
 from fuzzkv.errors import UsageError, did_you_mean
+from fuzzkv.policies import DEFAULT
 
 if TYPE_CHECKING:
     from fuzzkv.events import Listener
@@ -24,7 +25,7 @@ FORMATS = ("junit", "json", "ndjson")
 @click.option(
     "--against",
     default=None,
-    help="What it is to run beside; a policy of its own kind makes room for it.  [default: offload,quant,evict]",
+    help=f"What it is to run beside; a policy of its own kind makes room for it.  [default: {','.join(DEFAULT)}]",
 )
 @click.option(
     "--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="Same seed, same cases."
@@ -69,7 +70,7 @@ def gate(
     wanted = [parse_report(text) for text in report]
     from fuzzkv.gate.lineup import GateOptions
     from fuzzkv.gate.run import gate as run
-    from fuzzkv.report.session import Session
+    from fuzzkv.report.session import ReportSession
 
     usual = Path("corpus")
     options = GateOptions(
@@ -83,7 +84,7 @@ def gate(
     )
     with ExitStack() as stack:
         written = listeners_for(wanted, stack)
-        session = stack.enter_context(Session(no_color=no_color, report_dir=None, names=names))
+        session = stack.enter_context(ReportSession(no_color=no_color, report_dir=None, names=names))
         result = run(options, (*session.listeners, *written))
     sys.exit(result.exit_code)
 

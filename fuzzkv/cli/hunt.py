@@ -1,4 +1,4 @@
-"""``fuzzkv hunt``."""
+"""``fuzzkv hunt``: search for conflicts on the model or on a live engine."""
 
 from __future__ import annotations
 
@@ -8,22 +8,28 @@ from typing import Any
 
 import click
 
-from fuzzkv.cli.shared import corpus_option, invariant_names, no_color_option
+from fuzzkv.cli.shared import (
+    corpus_option,
+    database_option,
+    invariant_names,
+    no_color_option,
+    observe_option,
+)
 from fuzzkv.errors import EXIT_INTERRUPTED, FuzzkvError
+from fuzzkv.policies import DEFAULT
 
 STRENGTH = "Plans cover all pairs (2) or triples (3)."
 SOLVER = "Events up to which the solver looks first; each costs twice the time of the one before."
 STOP_RISK = "Stop once a new kind is less likely than this."
-TARGET = "Where schedules run: the model, or a live engine (policies vllm:NAME, all of them by default)."
+TARGET = (
+    "Where schedules run: model, or a live engine: vllm, or another release (vllm@0.31.0; see 'fuzzkv targets'). "
+    "An engine's policies are vllm:NAME, all of them by default."
+)
 
 
 @click.command()
-@click.option(
-    "--target", type=click.Choice(["model", "vllm"]), default="model", show_default=True, help=TARGET
-)
-@click.option(
-    "--policies", default="offload,quant,evict", show_default=True, help="Names or pkg.module:NAME."
-)
+@click.option("--target", default="model", show_default=True, help=TARGET)
+@click.option("--policies", default=",".join(DEFAULT), show_default=True, help="Names or pkg.module:NAME.")
 @click.option(
     "--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="Same seed, same cases."
 )
@@ -41,6 +47,8 @@ TARGET = "Where schedules run: the model, or a live engine (policies vllm:NAME, 
     "--report-dir", type=click.Path(path_type=Path), default=None, help="Write events.ndjson there."
 )
 @corpus_option
+@database_option
+@observe_option
 @no_color_option
 def hunt(
     target: str,
@@ -58,13 +66,16 @@ def hunt(
     device: str,
     report_dir: Path | None,
     corpus: Path,
+    database: Path | None,
+    observe: Path | None,
     no_color: bool,
 ) -> None:
     """Find, shrink, confirm and file conflicts."""
-    if target == "vllm":
+    if target != "model":
         from fuzzkv.cli.live import hunt_live
 
         hunt_live(
+            target=target,
             policies=policies,
             seed=seed,
             max_examples=max_examples,
@@ -73,6 +84,8 @@ def hunt(
             device=device,
             report_dir=report_dir,
             corpus=corpus,
+            database=database,
+            observe=observe,
             no_color=no_color,
         )
     from fuzzkv.core.options import HuntOptions, parse_policies, parse_seconds, parse_workers
@@ -93,10 +106,15 @@ def hunt(
         device=device,
         corpus=corpus,
         report_dir=report_dir,
+        database=database,
     )
-    from fuzzkv.report.session import Session
+    from fuzzkv.report.session import ReportSession
+    from fuzzkv.strategies.observing import observed
 
-    with Session(no_color=no_color, report_dir=report_dir, names=invariant_names()) as session:
+    with (
+        observed(observe),
+        ReportSession(no_color=no_color, report_dir=report_dir, names=invariant_names()) as session,
+    ):
         from fuzzkv.search.hunt import hunt as run
 
         try:

@@ -1,4 +1,4 @@
-"""What ``hunt`` and ``replay`` do on a live engine."""
+"""The parts of ``fuzzkv hunt`` and ``fuzzkv replay`` that are for a live engine."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ def refuse_model_options() -> None:
 
 def hunt_live(
     *,
+    target: str,
     policies: str,
     seed: int,
     max_examples: int | None,
@@ -44,21 +45,26 @@ def hunt_live(
     device: str,
     report_dir: Path | None,
     corpus: Path,
+    database: Path | None,
+    observe: Path | None,
     no_color: bool,
 ) -> None:
-    """``fuzzkv hunt --target vllm``."""
+    """``fuzzkv hunt --target vllm``, or another environment of it."""
     from dataclasses import replace
 
     from fuzzkv.core.canonical import file_bytes
     from fuzzkv.core.files import atomic_write
     from fuzzkv.core.options import parse_policies, parse_seconds
-    from fuzzkv.report.session import Session
+    from fuzzkv.report.session import ReportSession
     from fuzzkv.search.live.hunt import BASE, LiveHunt, LiveOptions
+    from fuzzkv.strategies.observing import observed
+    from fuzzkv.targets.environments import find
     from fuzzkv.targets.vllm.plugin.own_code import resolve_all
     from fuzzkv.targets.vllm.policies import ALL
     from fuzzkv.targets.vllm.target import Engines
 
     refuse_model_options()
+    environment = find(target)
     names = parse_policies(policies) if given("policies") else [policy.name for policy in ALL]
     seconds = parse_seconds(max_time) if max_time is not None else None if max_examples else 600.0
     options = LiveOptions(
@@ -69,11 +75,13 @@ def hunt_live(
         strength=int(strength) if given("strength") else 3,
         base=replace(BASE, device=device),
         corpus=corpus,
+        database=database,
     )
-    engines = Engines(device)
+    engines = Engines(device, environment)
     with (
         engines,
-        Session(no_color=no_color, report_dir=report_dir, names=invariant_names()) as session,
+        observed(observe),
+        ReportSession(no_color=no_color, report_dir=report_dir, names=invariant_names()) as session,
     ):
         try:
             run = LiveHunt(
@@ -96,16 +104,24 @@ def hunt_live(
     sys.exit(result.exit_code)
 
 
-def replay_one(case: Mapping[str, Any], device: str, policies: str) -> tuple[str, bool | None]:
-    """One live case again: what to say, and whether it still fails; ``policies`` are paths that it may need."""
+def replay_one(
+    case: Mapping[str, Any], target: str | None, device: str, policies: str
+) -> tuple[str, bool | None, Mapping[str, Any]]:
+    """One live case again: what to say, whether it still fails, and what a case may keep of the run; ``policies`` are paths
+    that it may need.
+
+    Without a ``target`` it runs on the release that it was found on, if that is in one of the environments.
+    """
     from fuzzkv.cases.live_cases import read_live_case
     from fuzzkv.core.options import parse_policies
     from fuzzkv.search.live.replaying import replay_live
+    from fuzzkv.targets.environments import find, found_on
     from fuzzkv.targets.vllm.plugin.own_code import allowed
     from fuzzkv.targets.vllm.target import Engines
 
     own = allowed(parse_policies(policies)) if policies else {}
     read_live_case(case, allowed=own)
-    with Engines(device) as engines:
+    environment = find(target) if target else found_on(str(case["engine"]))
+    with Engines(device, environment) as engines:
         done = replay_live(case, engines.start, engines.judge, own)
-        return f"{engines.name}: {done.verdict}. {done.detail}", done.fails
+        return f"{engines.name}: {done.verdict}. {done.detail}", done.fails, done.kept

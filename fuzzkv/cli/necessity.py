@@ -1,4 +1,4 @@
-"""``fuzzkv necessity``."""
+"""``fuzzkv necessity``: which fields of shared metadata the known conflicts need."""
 
 from __future__ import annotations
 

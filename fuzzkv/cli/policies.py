@@ -1,4 +1,4 @@
-"""``fuzzkv policies``, ``fuzzkv accept`` and ``fuzzkv doctor``: what is installed, and whether it holds."""
+"""``fuzzkv policies``, ``fuzzkv accept`` and ``fuzzkv doctor``: installed policies, their acceptance, and this machine."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import click
 
 from fuzzkv.cli.shared import console, corpus_option, invariant_names, no_color_option
 from fuzzkv.errors import EXIT_CLEAN, EXIT_CONFLICT, EXIT_ENVIRONMENT
+from fuzzkv.policies import DEFAULT
 
 
 @click.command()
 @click.option(
     "--target",
-    type=click.Choice(["model", "vllm"]),
     default="model",
     show_default=True,
-    help="model: the policies that are installed; vllm: what this build of the engine can do.",
+    help="model: the policies that are installed; vllm, vllm@RELEASE: what that build of the engine can do.",
 )
 @click.option("--only", default="", help="With --target vllm: names of features, separated by commas.")
 @click.option("--again", is_flag=True, help="With --target vllm: try anew instead of taking kept results.")
@@ -28,8 +28,8 @@ def policies(target: str, only: str, again: bool, no_color: bool) -> None:
     Each of the engine's features is tried in a process of its own, which takes some minutes the first time; results are
     kept by the engine's version.
     """
-    if target == "vllm":
-        _abilities(only, again, no_color)
+    if target != "model":
+        _abilities(target, only, again, no_color)
         return
     from fuzzkv.policies.registry import survey
     from fuzzkv.report.listing import policy_listing
@@ -40,25 +40,25 @@ def policies(target: str, only: str, again: bool, no_color: bool) -> None:
         click.echo(error.render(), err=True)
 
 
-def _abilities(only: str, again: bool, no_color: bool) -> None:
+def _abilities(target: str, only: str, again: bool, no_color: bool) -> None:
     from fuzzkv.report.listing import ability_listing
-    from fuzzkv.targets.vllm.engine.probe import Ability, probe
-    from fuzzkv.targets.vllm.replay.engine import require
+    from fuzzkv.targets.environments import find
+    from fuzzkv.targets.vllm.engine.probe import Ability, Trying, probe
 
     def tell(ability: Ability, kept: bool) -> None:
         if not kept:
             click.echo(f"tried {ability.name}: {ability.verdict}", err=True)
 
     names = [name.strip() for name in only.split(",") if name.strip()]
-    version = require("cpu")
-    found = probe(names, again=again, tell=tell)
+    environment = find(target)
+    version = environment.required("cpu")
+    attempt = Trying(environment.interpreter)
+    found = probe(names, engine=version, again=again, attempt=attempt, tell=tell)
     console(no_color).print(ability_listing(version, found))
 
 
 @click.command()
-@click.option(
-    "--policies", default="offload,quant,evict", show_default=True, help="Names or pkg.module:NAME."
-)
+@click.option("--policies", default=",".join(DEFAULT), show_default=True, help="Names or pkg.module:NAME.")
 @click.option(
     "--target",
     type=click.Choice(["model", "vllm"]),
@@ -105,12 +105,12 @@ def accept(
     from fuzzkv.core.files import atomic_write
     from fuzzkv.core.options import parse_policies
     from fuzzkv.policies.registry import resolve
-    from fuzzkv.report.session import Session
+    from fuzzkv.report.session import ReportSession
     from fuzzkv.search.acceptance import accept as run
     from fuzzkv.semantics.schedule import Config
 
     chosen = resolve(parse_policies(policies))
-    with Session(no_color=no_color, report_dir=None, names=invariant_names()) as session:
+    with ReportSession(no_color=no_color, report_dir=None, names=invariant_names()) as session:
         found = run(
             chosen,
             Config(),

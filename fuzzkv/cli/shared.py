@@ -1,4 +1,4 @@
-"""What the commands share: options, the command group that answers typos, the console."""
+"""Options, the command group that answers typos, and the console: shared by all commands."""
 
 from __future__ import annotations
 
@@ -84,6 +84,37 @@ def corpus_option(command: Command) -> Command:
         envvar="FUZZKV_CORPUS",
         show_default=True,
         help="Folder of the case files.",
+    )(command)
+
+
+def database_option(command: Command) -> Command:
+    """``--database``: where Hypothesis remembers schedules that failed."""
+
+    def opened(ctx: click.Context, param: click.Parameter, value: str) -> Path | None:
+        from fuzzkv.simulator.bulk.store import cache_folder
+
+        if value == "none":
+            return None
+        return Path(value) if value else cache_folder() / "examples"
+
+    return click.option(
+        "--database",
+        default="",
+        envvar="FUZZKV_DATABASE",
+        callback=opened,
+        metavar="DIR",
+        help="Hypothesis' example database: what failed before is tried first (none: off).  [default: in the cache]",
+    )(command)
+
+
+def observe_option(command: Command) -> Command:
+    """``--observe``."""
+    return click.option(
+        "--observe",
+        type=click.Path(path_type=Path),
+        default=None,
+        metavar="DIR",
+        help="Write what Hypothesis generates there, in the schema of its observability.",
     )(command)
 
 

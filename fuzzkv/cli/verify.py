@@ -1,4 +1,4 @@
-"""``fuzzkv verify`` and ``fuzzkv shrink``: what the solver says of a composition, and of a case."""
+"""``fuzzkv verify`` and ``fuzzkv shrink``: the solver on a composition of policies, and on one case."""
 
 from __future__ import annotations
 
@@ -19,20 +19,19 @@ from fuzzkv.cli.shared import (
     no_color_option,
 )
 from fuzzkv.errors import EXIT_CLEAN, EXIT_ENVIRONMENT, UsageError
+from fuzzkv.policies import DEFAULT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fuzzkv.semantics.policy import Policy
     from fuzzkv.solver.certify import Certificate
-    from fuzzkv.solver.record_bounds import Keeping
+    from fuzzkv.solver.record_bounds import BoundRecorder
     from fuzzkv.solver.verify import Refuted, SetVerdict, Verified
 
 
 @click.command()
-@click.option(
-    "--policies", default="offload,quant,evict", show_default=True, help="Names or pkg.module:NAME."
-)
+@click.option("--policies", default=",".join(DEFAULT), show_default=True, help="Names or pkg.module:NAME.")
 @click.option(
     "--pages", type=click.IntRange(1, 8), default=6, show_default=True, help="Pages of a session, at most."
 )
@@ -103,9 +102,9 @@ def verify(
     verification = Verification(chosen, config, window, faults=faults, tell=live)
     keeping = None
     if keep:
-        from fuzzkv.solver.record_bounds import Keeping
+        from fuzzkv.solver.record_bounds import BoundRecorder
 
-        keeping = Keeping(verification, corpus)
+        keeping = BoundRecorder(verification, corpus)
         verification.settled = keeping.add
     result = verification.run(parse_seconds(max_time), None if fresh else corpus, seeded=True)
     live.end()
@@ -120,7 +119,7 @@ def verify(
     sys.exit(result.exit_code)
 
 
-def _kept(keeping: Keeping) -> str:
+def _kept(keeping: BoundRecorder) -> str:
     from fuzzkv.report.summary import counted
 
     noted = f"kept in {keeping.corpus}: {counted(len(keeping.noted), 'length')} shown to be the shortest"

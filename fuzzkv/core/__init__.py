@@ -1,1 +1,1 @@
-"""Canonical JSON, atomic writes, options and the words of reports: what every floor above stands on."""
+"""Canonical JSON, atomic writes, options, child processes and the words of reports: what every floor above stands on."""

@@ -1,4 +1,4 @@
-"""How much a hunt and a gate look at, unless they are told otherwise: numbers of schedules."""
+"""Default budgets of a hunt and a gate, in schedules."""
 
 from __future__ import annotations
 
@@ -14,3 +14,5 @@ CHUNK: Final = 50_000
 """Schedules of a round, after which progress is told and what is new is filed."""
 FREE: Final = 20
 """A set with a free policy, which is called back in Python, is searched this many times shorter."""
+GENERATED: Final = 10
+"""Of the schedules for such a set, Hypothesis generates one in so many; the compiled generator draws the others."""

@@ -5,7 +5,8 @@ One table a thing, complete over the contract's names; a test compares them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 
 DOING: Mapping[str, str] = {
     "drop_host": "destroys the host copy",
@@ -39,13 +40,13 @@ DOING: Mapping[str, str] = {
 """What the actor of a violation does, for titles; nobody's primitives read with all policies as the subject."""
 
 BREACH: Mapping[str, str] = {
-    "I1": "while {other} relies on it",
-    "I2": "through a frame that {other} still has something in flight on",
+    "I1": "while {other} [relies|rely] on it",
+    "I2": "through a frame that {other} still [has|have] something in flight on",
     "I3": "before it is filled",
     "I4": "",
-    "I5": "in another layout than {other} reads it",
+    "I5": "in another layout than {other} [reads|read] it",
     "I6": "with scales that aren't the payload's own",
-    "I7": "under a key that leaves out what {other} has changed",
+    "I7": "under a key that leaves out what {other} [has|have] changed",
     "I8": "and its entry names what isn't there",
     "I9": "and bytes of the abandoned branch stay",
     "I10": "at a boundary where not every group stands",
@@ -58,7 +59,7 @@ BREACH: Mapping[str, str] = {
     "I17": "on evidence that doesn't cover it, as {other} left it",
     "I18": "and the losses together exceed the quality budget that each keeps",
 }
-"""What a breach of each invariant means, for titles."""
+"""What a breach of each invariant means, for titles; ``[relies|rely]``: of one policy, of several."""
 
 SAID: Mapping[str, str] = {
     "begin_store": "begins to copy {page} to the host",
@@ -73,42 +74,42 @@ SAID: Mapping[str, str] = {
     "withdraw": "withdraws its quote of {page}",
     "condemn": "condemns {page} on its evidence",
     "lose": "declares {page} evicted",
-    "step": "a step asks about {page} and takes {detail} ticks",
-    "read": "a step reads {page}",
-    "tick": "{detail} ticks pass",
-    "demand_load": "{page} is loaded while its reader waits {detail} ticks",
-    "remote_read": "{page} is read in place on the host while its reader waits {detail} ticks",
-    "arrive": "a session of {detail} pages opens",
+    "step": "a step of {session} asks about {page} and takes {detail tick}",
+    "read": "a step of {session} reads {page}",
+    "tick": "{detail tick} pass",
+    "demand_load": "{page} is loaded while its reader waits {detail tick}",
+    "remote_read": "{page} is read in place on the host while its reader waits {detail tick}",
+    "arrive": "{session} opens with {detail page}",
     "relevance": "{page} fades from attention",
-    "late_copy": "the link stalls for {detail} ticks",
-    "finish": "the session ends",
-    "queue": "a session of {detail} pages opens and waits",
-    "prefill": "the pages of the session that are still to do are computed",
-    "grow": "the session generates {detail} tokens",
-    "admit": "admits the waiting session",
-    "preempt": "preempts the session",
-    "end_round": "ends its round with {detail} sessions running",
+    "late_copy": "the link stalls for {detail tick}",
+    "finish": "{session} ends",
+    "queue": "{session} of {detail page} opens and waits",
+    "prefill": "the pages of {session} that are still to do are computed",
+    "grow": "{session} generates {detail token}",
+    "admit": "admits {session}, which waited",
+    "preempt": "preempts {session}",
+    "end_round": "ends its round with {detail session} running",
     "defer_frees": "defers all frees behind the next step",
     "ask_frames": "asks for a cached frame to be freed",
-    "pressure": "memory pressure takes {detail} device frames away",
-    "pause": "the engine sets the session aside",
+    "pressure": "memory pressure takes {detail device frame} away",
+    "pause": "the engine sets {session} aside",
     "publish": "publishes {page} in the index",
     "unpublish": "takes entry {detail} out of the index",
     "hit": "finds {page} in the index and takes it",
     "expire": "frees the cached frame of {page}",
-    "report": "says that it serves the first {detail} pages",
-    "hold": "keeps a handle on the session",
-    "serve_as": "serves the session with adapter {detail}",
-    "draft": "drafts {detail} tokens ahead",
-    "verify": "{detail} drafts are accepted, the others taken back",
-    "rewind": "rewinds the session to before {page}",
-    "fork": "opens a branch of the session",
-    "trim": "crops the session to {detail} pages",
-    "make_ring": "puts the session's window into a ring at position {detail}",
-    "ring_append": "writes the ring up to position {detail}",
-    "split_groups": "gives the session a recurrent group",
-    "checkpoint": "keeps the recurrent state after {detail} pages",
-    "resume": "resumes the session after {detail} pages",
+    "report": "says that it serves the first {detail page} of {session}",
+    "hold": "keeps a handle on {session}",
+    "serve_as": "serves {session} with adapter {detail}",
+    "draft": "drafts {detail token} ahead for {session}",
+    "verify": "{detail draft} of {session} at most are accepted, the others taken back",
+    "rewind": "rewinds {session} to before {page}",
+    "fork": "opens {session} as a branch of another session",
+    "trim": "crops {session} to {detail page}",
+    "make_ring": "puts the window of {session} into a ring at position {detail}",
+    "ring_append": "writes the ring of {session} up to position {detail}",
+    "split_groups": "gives {session} a recurrent group",
+    "checkpoint": "keeps the recurrent state of {session} after {detail page}",
+    "resume": "resumes {session} after {detail page}",
     "relayout": "lays the device pool out anew, as layout {detail}",
     "write_scale": "writes the scales of {page} for layout {detail}",
     "encode": "encodes {page} with the scales beside it",
@@ -116,7 +117,7 @@ SAID: Mapping[str, str] = {
     "run_ahead": "launches a step ahead that will write {page}",
     "receive": "begins to receive {page} from a peer",
     "spill": "begins to copy {page} to the external store",
-    "end_copy": "the copy of {page} is complete",
+    "end_copy": "what {actor} put in flight lands",
     "trust": "counts {page} as valid while its copy is in flight",
     "pin": "pins the host copy of {page}",
     "unpin": "unpins host frame {detail}",
@@ -127,44 +128,35 @@ SAID: Mapping[str, str] = {
     "certify": "certifies {page} as low",
     "spend": "takes the certificate of {page} as its warrant",
 }
-"""One sentence a primitive, for explanations."""
+"""One sentence a primitive, for explanations: ``{detail tick}`` is a number of ticks, with the plural where it needs one."""
 
-PAGEWISE = frozenset(
-    {
-        "begin_store",
-        "end_store",
-        "begin_load",
-        "end_load",
-        "fail_copy",
-        "drop_device",
-        "drop_host",
-        "quantise",
-        "promise",
-        "withdraw",
-        "condemn",
-        "lose",
-        "step",
-        "read",
-        "demand_load",
-        "remote_read",
-        "relevance",
-        "publish",
-        "hit",
-        "expire",
-        "receive",
-        "spill",
-        "end_copy",
-        "trust",
-        "pin",
-        "write_scale",
-        "encode",
-        "forget_scale",
-        "certify",
-        "spend",
-        "run_ahead",
-    }
-)
-"""Primitives that are about one page; the others are about a session or the whole cache."""
+ASKED: Mapping[str, str] = {
+    "fail": "the oldest copy in flight fails",
+    "text": "the next session gets a text that others may have",
+    "abort": "the user of a session takes text back",
+    "weights": "new weights are published",
+    "sleep": "sleep is asked for",
+    "act": "notes something for itself",
+    "finish": "a session that should end runs on instead",
+    "grow": "a session can't grow: no device frame is free",
+    "late": "the link stalls",
+    "step": "a step can't run yet",
+}
+"""What an event says that changes something without a primitive of its own."""
+
+LANDING = frozenset({"end_store", "end_load", "end_copy"})
+"""Primitives whose subject is the copy, not the policy that began it."""
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 page``, ``2 pages``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def joined(names: Sequence[str]) -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    return " and ".join(names) if len(names) < 3 else f"{', '.join(names[:-1])} and {names[-1]}"
+
 
 CLAUSE: Mapping[str, str] = {
     "authority": "a copy that another policy's quote relies on may not be the last exact one to go",
@@ -186,9 +178,11 @@ CLAUSE: Mapping[str, str] = {
 
 def title(names: tuple[str, ...], invariant: str, actor: str | None, primitive: str) -> str:
     """One line that says what a violation is; ``names`` are the policies of the set."""
-    others = " and ".join(name for name in names if name != actor) or "others"
+    beside = [name for name in names if name != actor]
+    others = " and ".join(beside) or "others"
     if primitive == "end_store" or (primitive == "end_copy" and invariant == "I4"):
-        return f"{others} changes the bytes of a page while {actor} stores it"
+        return f"{others} {'changes' if len(beside) == 1 else 'change'} the bytes of a page while {actor} stores it"
     subject = actor or " and ".join(names)
     what = DOING.get(primitive, primitive.replace("_", " "))
-    return f"{subject} {what} {BREACH[invariant].format(other=others)}".strip()
+    breach = re.sub(r"\[(\w+)\|(\w+)\]", r"\1" if len(beside) == 1 else r"\2", BREACH[invariant])
+    return f"{subject} {what} {breach.format(other=others)}".strip()

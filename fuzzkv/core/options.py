@@ -1,4 +1,4 @@
-"""What a hunt may be told: the options of ``fuzzkv hunt`` as one frozen value."""
+"""The options of ``fuzzkv hunt`` as one frozen value, and the parsers of their texts."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Literal
 from fuzzkv.errors import UsageError
 
 ContractMode = Literal["observe", "enforce"]
+CORPUS = Path("corpus")
+"""Where a hunt files cases, unless told otherwise: in the working folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,10 +25,11 @@ class HuntOptions:
     before it the solver looks at every schedule of up to ``solver_depth`` events (0: it isn't asked);
     ``contract`` ``enforce`` runs the policies through the contract; ``confirm`` replays what was found on a
     real engine on ``device``, for ``confirm_time`` seconds in all; cases go to ``corpus``, reports to
-    ``report_dir``.
+    ``report_dir``; ``database`` is the folder of Hypothesis' example database, in which schedules that fail are remembered
+    where Hypothesis generates them (None: nothing is).
     """
 
-    policies: tuple[str, ...] = ("offload", "quant", "evict")
+    policies: tuple[str, ...]
     seed: int = 0
     max_examples: int | None = None
     max_time: float | None = None
@@ -38,8 +41,9 @@ class HuntOptions:
     confirm: bool = True
     confirm_time: float = 360.0
     device: str = "cpu"
-    corpus: Path = Path("corpus")
+    corpus: Path = CORPUS
     report_dir: Path | None = None
+    database: Path | None = None
 
 
 def parse_policies(text: str, option: str = "--policies") -> tuple[str, ...]:

@@ -1,1 +1,1 @@
-"""Explanations: which event broke what, which clause would have refused it, which guard would have."""
+"""Which event broke a case, what led to it, which clause and which guard would have kept it from happening."""

@@ -33,7 +33,7 @@ from fuzzkv.semantics.schedule import Config
 from fuzzkv.simulator.columns import columns_of
 from fuzzkv.simulator.start import first_state
 from fuzzkv.simulator.symbolic.circuit import Circuit
-from fuzzkv.simulator.symbolic.interpreter import Reader, SymbolicState
+from fuzzkv.simulator.symbolic.interpreter import SymbolicInterpreter, SymbolicState
 from fuzzkv.simulator.symbolic.scope import Window
 
 
@@ -124,7 +124,7 @@ def any_state(
         policies=len(policies),
         entries=1,
     )
-    reader = Reader(circuit, window, left_out=_REPORTS)
+    reader = SymbolicInterpreter(circuit, window, left_out=_REPORTS)
     cells: list[Any] = list(first_state(config, policies))
     sizes = window.sizes()
     ranges = {**_ranges(room), "J_BY": (-1, len(policies) - 1)}

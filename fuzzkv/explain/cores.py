@@ -17,7 +17,7 @@ from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import Config, Schedule
 from fuzzkv.simulator.start import first_state
 from fuzzkv.simulator.symbolic.circuit import Circuit
-from fuzzkv.simulator.symbolic.interpreter import Reader, SymbolicState
+from fuzzkv.simulator.symbolic.interpreter import SymbolicInterpreter, SymbolicState
 from fuzzkv.solver.literals import Literals
 
 
@@ -45,7 +45,7 @@ def refusing(
     The rules must be texts of the vocabulary: a rule in free Python can't be read with truths that aren't known.
     """
     circuit = Circuit()
-    state = SymbolicState(Reader(circuit), first_state(config, policies))
+    state = SymbolicState(SymbolicInterpreter(circuit), first_state(config, policies))
     base = COLUMNS["ENFORCE"]
     on = {}
     for i, clause in enumerate(CLAUSES):

@@ -12,7 +12,7 @@ from typing import Any
 from fuzzkv.cases.casebook import Recipe
 from fuzzkv.explain.weakest_guard import Act, Guard, guards
 from fuzzkv.semantics.layout import ACTIONS, COLUMNS, NINV
-from fuzzkv.semantics.ops.registry import DOES
+from fuzzkv.semantics.ops.registry import OPERATIONS
 from fuzzkv.semantics.schedule import ACT, BOUNDS, EXTRA, OPS, STEP, TICK, Event
 from fuzzkv.semantics.view import Tap
 from fuzzkv.simulator.hooks import tapped_apply
@@ -98,7 +98,7 @@ def blame(recipe: Recipe, violation: Violation) -> Blamed | None:
 
     def blamed(number: int, then: int | None, asked: bool) -> Blamed:
         name, event, k, what, _ = acts[number]
-        return Blamed(event, name, Act(k, DOES[name], what, then), asked)
+        return Blamed(event, name, Act(k, OPERATIONS[name], what, then), asked)
 
     apply = tapped_apply(recipe.policies, tap)
     _run(recipe, apply, events)
@@ -121,7 +121,7 @@ def guarded(guard: Guard, slots: Sequence[int], primitives: Sequence[str]) -> Ta
     """A tap that lets these policies use these primitives only where the guard permits."""
 
     def tap(name: str, s: Any, k: int, what: tuple[int, ...], act: Callable[[bool], Any]) -> Any:
-        return act(name not in primitives or k not in slots or guard.permits(DOES[name], s, k, *what))
+        return act(name not in primitives or k not in slots or guard.permits(OPERATIONS[name], s, k, *what))
 
     return tap
 
@@ -223,7 +223,9 @@ def proposed(recipe: Recipe, violation: Violation, tries: int = AROUND) -> tuple
 
 def _holds_for_copies(recipe: Recipe, act: Act, invariant: str, guard: Guard) -> bool:
     """Whether the solver finds the same guard for every way to take the link."""
-    others = [replace(act, primitive=DOES[name]) for name in COPIES if DOES[name] is not act.primitive]
+    others = [
+        replace(act, primitive=OPERATIONS[name]) for name in COPIES if OPERATIONS[name] is not act.primitive
+    ]
     return all(
         guard.ways in [found.ways for found in guards(recipe.policies, recipe.config, other, invariant) or ()]
         for other in others

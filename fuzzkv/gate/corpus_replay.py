@@ -1,4 +1,4 @@
-"""The corpus with a candidate in the place of its kind: does what broke the others break it too?
+"""Replays the corpus with a candidate in the place of the policy of its kind.
 
 A case's schedule is run again with the candidate instead of the policy of its kind; the other policies are
 those that the candidate is to run beside, as they are now.

@@ -8,18 +8,16 @@ The table, JUnit and JSON are made from this one value, so they can't say differ
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from fuzzkv import __version__
 from fuzzkv.cases.casebook import Recipe
 from fuzzkv.cases.filing import Filed, order
 from fuzzkv.errors import EXIT_CLEAN, EXIT_CONFLICT, EXIT_ENVIRONMENT, EXIT_INTERRUPTED
 from fuzzkv.explain.clauses import refusals
+from fuzzkv.gate.checks import Gate
 from fuzzkv.search.acceptance import Alone
 from fuzzkv.semantics.contract.invariants import BY_ID
-
-if TYPE_CHECKING:
-    from fuzzkv.gate.run import Gate
 
 SCHEMA_VERSION: Final = 1
 EXIT_CODES: Final = {
@@ -30,25 +28,25 @@ EXIT_CODES: Final = {
     "failed": EXIT_ENVIRONMENT,
     "interrupted": EXIT_INTERRUPTED,
 }
-Row = dict[str, Any]
+ReportRow = dict[str, Any]
 
 
 def as_report(run: Gate, *, standing: bool, seconds: float) -> dict[str, Any]:
     """The report of a run; ``standing`` says whether the candidate has a kept acceptance on an engine."""
-    sides = run.sides
+    lineup = run.lineup
     filed = sorted(run.filing.filed.values(), key=lambda done: order(done.kind)) if run.filing else []
     failures = [_failure(run, done) for done in filed]
     if run.fault or (run.alone is not None and run.alone.undeclared):
         reason = run.fault or (run.alone.reason if run.alone else "")
-        failures.insert(0, _unnamed(sides.candidate.name, reason))
+        failures.insert(0, _unnamed(lineup.candidate.name, reason))
     report: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
         "fuzzkv": __version__,
-        "candidate": sides.candidate.name,
-        "version": sides.candidate.version,
-        "kind": sides.candidate.manifest.kind,
-        "against": [policy.name for policy in sides.others],
-        "replaced": [policy.name for policy in sides.replaced],
+        "candidate": lineup.candidate.name,
+        "version": lineup.candidate.version,
+        "kind": lineup.candidate.manifest.kind,
+        "against": [policy.name for policy in lineup.others],
+        "replaced": [policy.name for policy in lineup.replaced],
         "seed": run.options.seed,
         "seconds": seconds,
         "checks": [_alone_row(run), *_corpus_rows(run), *(_hunt_row(run, mask) for mask in run.sets)],
@@ -69,7 +67,7 @@ def clause_of(recipe: Recipe, event: int) -> tuple[int, str]:
     return next(iter(direct or refusals(recipe)), (-1, ""))
 
 
-def _outcome(run: Gate, report: Row) -> str:
+def _outcome(run: Gate, report: ReportRow) -> str:
     if run.interrupted:
         return "interrupted"
     if any(len(failure["policies"]) == 1 for failure in report["failures"]):
@@ -83,12 +81,12 @@ def _outcome(run: Gate, report: Row) -> str:
 
 
 def _names(run: Gate, mask: int) -> list[str]:
-    return [policy.name for k, policy in enumerate(run.sides.policies) if mask >> k & 1]
+    return [policy.name for k, policy in enumerate(run.lineup.policies) if mask >> k & 1]
 
 
 def _row(
     check: str, policies: list[str], verdict: str, text: str = "", seconds: float = 0.0, **counts: int
-) -> Row:
+) -> ReportRow:
     return {
         "check": check,
         "policies": policies,
@@ -99,8 +97,8 @@ def _row(
     }
 
 
-def _alone_row(run: Gate) -> Row:
-    name, seconds = [run.sides.candidate.name], run.took.get("alone", 0.0)
+def _alone_row(run: Gate) -> ReportRow:
+    name, seconds = [run.lineup.candidate.name], run.took.get("alone", 0.0)
     if run.fault:
         return _row("alone", name, "single-policy", run.fault, seconds)
     if run.alone is None:
@@ -117,8 +115,8 @@ def _alone_row(run: Gate) -> Row:
     return _row("alone", name, verdict, "it never acted" if alone.idle else text, seconds, **counts)
 
 
-def _corpus_rows(run: Gate) -> list[Row]:
-    candidate = [run.sides.candidate.name]
+def _corpus_rows(run: Gate) -> list[ReportRow]:
+    candidate = [run.lineup.candidate.name]
     if "corpus" not in run.took:
         return [_row("corpus", candidate, "not run")]
     rows = []
@@ -139,7 +137,7 @@ def _corpus_rows(run: Gate) -> list[Row]:
     return rows
 
 
-def _hunt_row(run: Gate, mask: int) -> Row:
+def _hunt_row(run: Gate, mask: int) -> ReportRow:
     names, engine = _names(run, mask), run.searched.get(mask)
     if engine is None or engine.drawn == 0:
         return _row("hunt", names, "not run")
@@ -152,9 +150,9 @@ def _hunt_row(run: Gate, mask: int) -> Row:
     return _row("hunt", names, verdict, text, run.seconds[mask], schedules=engine.drawn, kinds=kinds)
 
 
-def _failure(run: Gate, done: Filed) -> Row:
+def _failure(run: Gate, done: Filed) -> ReportRow:
     case, kind = done.case, done.case["class"]
-    paths = [spec for name, spec in run.sides.paths.items() if name in kind["policies"]]
+    paths = [spec for name, spec in run.lineup.paths.items() if name in kind["policies"]]
     flags = f" --policies {','.join(paths)}" if paths else ""
     refused_at, clause = clause_of(done.recipe, case["violation"]["event"])
     where = shlex.quote(str(done.path)) if done.path is not None else ""
@@ -178,7 +176,7 @@ def _failure(run: Gate, done: Filed) -> Row:
     }
 
 
-def _unnamed(candidate: str, reason: str) -> Row:
+def _unnamed(candidate: str, reason: str) -> ReportRow:
     """A failure of the candidate alone that no invariant names: its rule fails, or its manifest isn't true."""
     texts = ("invariant", "rule", "action", "actor", "clause", "case_id", "path", "explain", "replay")
     return {
@@ -202,7 +200,7 @@ def _shown_by(run: Gate, done: Filed) -> list[str]:
     ]
 
 
-def _errors(run: Gate) -> list[Row]:
+def _errors(run: Gate) -> list[ReportRow]:
     broken = run.filing.broken if run.filing is not None else []
     text = "the readers disagree on its schedule: please report this, it is a fault of fuzzkv"
     return [
@@ -212,12 +210,12 @@ def _errors(run: Gate) -> list[Row]:
 
 
 def _notes(run: Gate, standing: bool) -> list[str]:
-    sides, name = run.sides, run.sides.candidate.name
+    lineup, name = run.lineup, run.lineup.candidate.name
     notes = []
-    if sides.replaced:
-        which = " and ".join(policy.name for policy in sides.replaced)
+    if lineup.replaced:
+        which = " and ".join(policy.name for policy in lineup.replaced)
         notes.append(
-            f"{name} stands in the place of {which} (kind {sides.candidate.manifest.kind}); they aren't run together."
+            f"{name} stands in the place of {which} (kind {lineup.candidate.manifest.kind}); they aren't run together."
         )
     if "corpus" in run.took and run.options.corpus is not None:
         ran = [replay for replay in run.replays if replay.verdict != "not-applicable"]

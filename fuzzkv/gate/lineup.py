@@ -1,6 +1,4 @@
-"""Who stands against whom in a gate: the candidate, the policies that it is to run beside, and those whose place it
-takes.
-"""
+"""The line-up of a gate: the candidate, the policies that it is to run beside, and those whose place it takes."""
 
 from __future__ import annotations
 
@@ -9,13 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fuzzkv.errors import UsageError
+from fuzzkv.policies import DEFAULT
 from fuzzkv.policies.registry import resolve
 from fuzzkv.search.acceptance import fault_of
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import Config
 
-DEFAULTS = ("offload", "quant", "evict")
-"""What a candidate is gated against, unless told otherwise."""
 BESIDE = 3
 """Most policies that a candidate is gated against at once."""
 
@@ -40,8 +37,8 @@ class GateOptions:
 
 
 @dataclass(frozen=True)
-class Sides:
-    """Who stands against whom: the candidate, the others, and those whose place it takes; ``paths`` has the path to
+class Lineup:
+    """The policies of a gate: the candidate, the others, and those whose place it takes; ``paths`` has the path to
     code by which a policy was named.
     """
 
@@ -56,14 +53,14 @@ class Sides:
         return tuple(sorted((self.candidate, *self.others), key=lambda policy: policy.name))
 
 
-def choose(options: GateOptions) -> Sides:
+def choose(options: GateOptions) -> Lineup:
     """The policies of a gate.
 
     Raises as ``resolve`` does, and ``UsageError`` for a candidate that is also among the others (FKV002) and for
     others that it can't be gated against (FKV007).
     """
     (candidate,) = resolve((options.candidate,))
-    wanted = options.against or tuple(name for name in DEFAULTS if name != candidate.name)
+    wanted = options.against or tuple(name for name in DEFAULT if name != candidate.name)
     against = resolve(wanted)
     if candidate.name in {policy.name for policy in against}:
         raise UsageError(
@@ -91,4 +88,4 @@ def choose(options: GateOptions) -> Sides:
             raise UsageError(code="FKV007", value=repr(policy.name), reason=fault, cure=cure)
     named = [spec.strip() for spec in (options.candidate, *wanted)]
     paths = {resolve((spec,))[0].name: spec for spec in named if ":" in spec}
-    return Sides(candidate, others, replaced, paths)
+    return Lineup(candidate, others, replaced, paths)

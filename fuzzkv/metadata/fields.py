@@ -1,9 +1,9 @@
-"""What a policy can see for itself, and the pieces of shared metadata that it would have to be told.
+"""The fields of shared metadata, and the columns of the state that a policy can observe by itself.
 
 Every column of a state is one of three things to a policy: *private* (it can observe that by itself: its own memory, words,
-copies and ledger, and physical facts such as where a page lies and when it was read), carried by one *piece* of what
+copies and ledger, and physical facts such as where a page lies and when it was read), carried by one *field* of what
 policies share, or *unseen* (the judge's own bookkeeping, what the workload will do next, other policies' memory): no rule
-has it, with or without the contract.  ``PIECES`` says which columns carry a piece and why.
+has it, with or without the contract.  ``FIELDS`` says which columns carry a field and why.
 
 Only what means something is looked at: frames that hold something, pages that somebody owns, sessions that are open,
 copies that are in flight.  Frames keep their numbers: a view that is equal here is equal to any rule.
@@ -21,37 +21,37 @@ _C = COLUMNS
 
 
 @dataclass(frozen=True)
-class Piece:
-    """One piece of shared metadata: the columns of the state that carry it, and why they are it."""
+class MetadataField:
+    """One field of shared metadata: the columns of the state that carry it, and why they are it."""
 
     name: str
     columns: tuple[str, ...]
     why: str
 
 
-PIECES: tuple[Piece, ...] = (
-    Piece("target", ("CERT",), "what a certificate predicts; that one stands on the page is in view"),
-    Piece(
+FIELDS: tuple[MetadataField, ...] = (
+    MetadataField("target", ("CERT",), "what a certificate predicts; that one stands on the page is in view"),
+    MetadataField(
         "horizon",
         ("CERT_AT", "CERT_FOR", "MF_HORIZON"),
         "when a certificate was given and for how long it holds, and other policies' declared horizons",
     ),
-    Piece(
+    MetadataField(
         "reversibility",
         ("D_PREC", "H_PREC", "J_PREC", "D_CODED", "EVICTED"),
         "whether what others did to bytes can be taken back: lossy copies, pages given up for good",
     ),
-    Piece(
+    MetadataField(
         "authority",
         ("QUOTE", "HOLD", "H_PIN", "X_FULL"),
         "which copy others rely on: their quotes, handles and pins, entries whose bytes have arrived",
     ),
-    Piece(
+    MetadataField(
         "recovery time",
         ("LINK_FREE", "LATE", "J_END", "LEASE"),
         "how long a recovery would take from now: when the link is free and each copy ends",
     ),
-    Piece(
+    MetadataField(
         "version",
         (
             *("WEIGHTS", "LAYOUT", "R_ADAPTER", "R_SCHEME", "P_BRANCH", "P_LINEAGE", "WANT", "D_TAG", "D_SIDE", "D_PAY"),
@@ -59,17 +59,17 @@ PIECES: tuple[Piece, ...] = (
         ),
         "what bytes were computed with and what their reader expects: weights, adapter, layout, branch, lineage, positions",
     ),
-    Piece("quality budget", ("R_LOSS", "SPENT", "PAID"), "the request's ledger: losses that others were charged with"),
-    Piece(
+    MetadataField("quality budget", ("R_LOSS", "SPENT", "PAID"), "the request's ledger: losses that others were charged with"),
+    MetadataField(
         "link budget",
         ("FLYING", "J_KIND", "J_PAGE", "J_SRC", "J_DST", "J_BY", "J_OVER"),
         "which copies others have in flight, with what they carry; that a page is in flight is in view",
     ),
 )  # fmt: skip
-"""The pieces, in the order in which they are told."""
+"""The fields, in the order in which they are told."""
 
-NAMES: tuple[str, ...] = tuple(piece.name for piece in PIECES)
-"""Names of the pieces."""
+FIELD_NAMES: tuple[str, ...] = tuple(part.name for part in FIELDS)
+"""Names of the fields."""
 
 PRIVATE: tuple[str, ...] = (
     *(
@@ -157,7 +157,7 @@ UNSEEN: tuple[str, ...] = (
 """Columns that no rule has, and others' part of ``MARK``, ``DUE``, ``NOTE`` and ``PARAM``."""
 
 View = tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]
-"""What is private, and each piece in the order of ``PIECES``."""
+"""What is private, and each field in the order of ``FIELDS``."""
 
 
 def _at(*places: int) -> Callable[[Sequence[int]], tuple[int, ...]]:
@@ -174,8 +174,8 @@ def _columns(names: Sequence[str], i: int) -> list[int]:
 _TARGET, _HORIZON, _REVERSIBILITY, _AUTHORITY, _RECOVERY, _VERSION, _QUALITY, _LINK = range(8)
 
 
-class Eyes:
-    """The eyes of the policy in slot ``k``: ``look`` splits a state into what is private and the pieces."""
+class Observer:
+    """The view of the policy in slot ``k``: ``look`` splits a state into what is private and the fields."""
 
     def __init__(self, k: int) -> None:
         self.k = k
@@ -213,11 +213,11 @@ class Eyes:
         self._entry = [_at(*_columns(("X_KEY", "X_TIER", "X_FRAME", "X_BY"), x)) for x in range(NX)]
 
     def look(self, s: Sequence[int]) -> View:
-        """What is private of a state, and each piece."""
+        """The private part of a state, and each field."""
         c = _C
         own: list[int] = list(self._all(s))
         told: list[list[int]] = [
-            list(self._told[i](s)) if i in self._told else [] for i in range(len(PIECES))
+            list(self._told[i](s)) if i in self._told else [] for i in range(len(FIELDS))
         ]
         for r in range(NR):
             if s[c["R_ACTIVE"] + r]:

@@ -1,5 +1,4 @@
-"""Which pieces of shared metadata the known conflicts need: the corpus, case by case, put to ``metadata.pairs``, and what that says
-of each piece.
+"""The metadata report: which fields of shared metadata the conflicts of a corpus need, case by case and field by field.
 
 The result is plain data (``schema_version`` 1), which the console's table and the JSON file are made from.
 """
@@ -13,10 +12,10 @@ from typing import Any
 from fuzzkv.cases.casebook import Recipe, read_case
 from fuzzkv.errors import UsageError
 from fuzzkv.explain.clauses import refusals
-from fuzzkv.metadata.fields import NAMES, PIECES
-from fuzzkv.metadata.necessity import Kind, Outcome, Pair, shortened, smallest, verified
+from fuzzkv.metadata.fields import FIELD_NAMES, FIELDS
+from fuzzkv.metadata.necessity import NecessityOutcome, Pair, SlotKind, shortened, smallest, verified
 from fuzzkv.metadata.neighbours import Way, altered, blindfolds
-from fuzzkv.metadata.pairs import Bound, Search
+from fuzzkv.metadata.pairs import Bound, PairSearch
 from fuzzkv.metadata.simple_facts import FACTS
 from fuzzkv.metadata.trials import Run, Setting, Trace
 from fuzzkv.metadata.variants import Events
@@ -38,7 +37,7 @@ OF_CLAUSE: Mapping[str, tuple[str, ...]] = {
     "boundary": ("version",),
     "fail-closed": ("authority",),
 }
-"""The pieces that each clause of the contract reads; those that are missing read what is in view."""
+"""The fields that each clause of the contract reads; those that are missing read what is in view."""
 _LEFT_OUT = {"FKV001": "it needs other policies", "FKV101": "it is a case of a live engine"}
 
 
@@ -80,17 +79,17 @@ def judged(
     return {
         "schema_version": 1,
         "bound": dict(vars(bound)),
-        "pieces": [_piece(name, rows) for name in NAMES],
+        "pieces": [_field_row(name, rows) for name in FIELD_NAMES],
         "cases": list(rows),
         "left_out": list(left_out),
-        "least": [sorted(chosen, key=NAMES.index) for chosen in least(sets)],
+        "least": [sorted(chosen, key=FIELD_NAMES.index) for chosen in least(sets)],
     }
 
 
 def least(sets: Sequence[frozenset[str]]) -> list[frozenset[str]]:
-    """The smallest choices of pieces that have one of each set in them."""
-    for size in range(len(NAMES) + 1):
-        found = [frozenset(c) for c in combinations(NAMES, size) if all(frozenset(c) & d for d in sets)]
+    """The smallest choices of fields that have one of each set in them."""
+    for size in range(len(FIELD_NAMES) + 1):
+        found = [frozenset(c) for c in combinations(FIELD_NAMES, size) if all(frozenset(c) & d for d in sets)]
         if found:
             return found
     return []
@@ -101,15 +100,15 @@ def _row(case: Mapping[str, Any], recipe: Recipe, bound: Bound, tell: Tell | Non
     kind = case["class"]
     setting = Setting(recipe.config, recipe.policies)
     actor = names.index(kind["actor"]) if kind["actor"] else -1
-    sort = Kind(kind["invariant"], actor, kind["action"])
+    sort = SlotKind(kind["invariant"], actor, kind["action"])
     say = None if tell is None else lambda done, of: tell(str(case["id"]), done, of)
-    outcome = Search(setting, sort, recipe.schedule.events, bound).run(say)
-    found = dict(outcome.strange)
+    outcome = PairSearch(setting, sort, recipe.schedule.events, bound).run(say)
+    found = dict(outcome.with_neighbours)
     for ways in blindfolds(setting, actor) if actor >= 0 else ():
-        blind = Search(setting, sort, recipe.schedule.events, bound, ways).run(say)
+        blind = PairSearch(setting, sort, recipe.schedule.events, bound, ways).run(say)
         outcome.looked += blind.looked
-        for pieces, pair in (*blind.pairs.items(), *blind.strange.items()):
-            found.setdefault(pieces, pair)
+        for fields, pair in (*blind.pairs.items(), *blind.with_neighbours.items()):
+            found.setdefault(fields, pair)
     known = smallest(outcome.pairs)
     strange = [d for d in smallest(found) if not any(other <= d for other in known)]
     clauses = _clauses(recipe, int(case["violation"]["event"]))
@@ -137,14 +136,14 @@ def _clauses(recipe: Recipe, event: int) -> list[str]:
 
 
 def _of_clauses(row: Mapping[str, Any]) -> set[str]:
-    """The pieces that the clauses that refuse a case read there."""
-    found = {piece for clause in row["clauses"] for piece in OF_CLAUSE.get(clause, ())}
+    """The fields that the clauses that refuse a case read there."""
+    found = {name for clause in row["clauses"] for name in OF_CLAUSE.get(clause, ())}
     # Who condemns a page goes by his own evidence: there is no certificate of another's to be read.
     return found if row["action"] == "spend" else found - {"target"}
 
 
-def _facts(outcome: Outcome) -> list[dict[str, str]]:
-    return [{"piece": fact.piece, "text": fact.text} for fact in outcome.facts]
+def _facts(outcome: NecessityOutcome) -> list[dict[str, str]]:
+    return [{"piece": fact.carrier, "text": fact.text} for fact in outcome.facts]
 
 
 def _pair(setting: Setting, case: Mapping[str, Any], found: Pair) -> dict[str, Any]:
@@ -159,7 +158,7 @@ def _pair(setting: Setting, case: Mapping[str, Any], found: Pair) -> dict[str, A
 
     return {
         "case": case["id"],
-        "pieces": sorted(pair.pieces, key=NAMES.index),
+        "pieces": sorted(pair.fields, key=FIELD_NAMES.index),
         "policy": names[pair.refused.slot],
         "primitive": pair.primitive,
         "arguments": list(pair.arguments),
@@ -180,7 +179,7 @@ def _pair(setting: Setting, case: Mapping[str, Any], found: Pair) -> dict[str, A
 
 
 def recheck(case: Mapping[str, Any], pair: Mapping[str, Any], allowed: Sequence[Policy] = ()) -> list[str]:
-    """Run a pair of a report anew: the pieces in which its traces differ; none if they make no pair (any more)."""
+    """Run a pair of a report anew: the fields in which its traces differ; none if they make no pair (any more)."""
     recipe = read_case(case, allowed={policy.name: policy for policy in allowed})
     names = list(recipe.schedule.policies)
     kind, slot = case["class"], names.index(pair["policy"])
@@ -194,7 +193,7 @@ def recheck(case: Mapping[str, Any], pair: Mapping[str, Any], allowed: Sequence[
     permitted, _, allowed_as = trace(pair["allowed"])
     actor = names.index(kind["actor"]) if kind["actor"] else -1
     told = Pair(
-        Kind(kind["invariant"], actor, kind["action"]),
+        SlotKind(kind["invariant"], actor, kind["action"]),
         refused,
         permitted,
         end,
@@ -205,26 +204,26 @@ def recheck(case: Mapping[str, Any], pair: Mapping[str, Any], allowed: Sequence[
         allowed_as,
     )
     found = verified(Setting(recipe.config, recipe.policies), told) or frozenset()
-    return sorted(found, key=NAMES.index)
+    return sorted(found, key=FIELD_NAMES.index)
 
 
 def _differ(setting: Setting, pair: Pair) -> Iterator[list[object]]:
-    """The simple facts of the pieces in which the views differ, just before the last event of each trace."""
+    """The simple facts of the fields in which the views differ, just before the last event of each trace."""
     here, beside = altered(setting, pair.refused_as), altered(setting, pair.allowed_as)
     page = pair.arguments[0] if pair.arguments else 0
     slot = pair.refused.slot
     one = Run(here).go(pair.refused.events[:-1], setting.full).state
     other = Run(beside).go(pair.allowed.events[:-1], setting.full).state
-    for piece, name, read in FACTS:
-        if piece in pair.pieces:
+    for carrier, name, read in FACTS:
+        if carrier in pair.fields:
             a, b = int(read(one, slot, page)), int(read(other, slot, page))
             if a != b:
                 yield [name, a, b]
 
 
-def _piece(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What the cases say about one piece."""
-    piece = PIECES[NAMES.index(name)]
+def _field_row(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The report's row of one field, from the rows of the cases."""
+    part = FIELDS[FIELD_NAMES.index(name)]
     shown: dict[str, list[dict[str, Any]]] = {"alone": [], "strange": [], "among": []}
     takes_part, told = [], []
     for row in rows:
@@ -252,8 +251,8 @@ def _piece(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     shown_in = sorted({pair["case"] for pair in pairs_of_it})
     return {
         "name": name,
-        "columns": list(piece.columns),
-        "why": piece.why,
+        "columns": list(part.columns),
+        "why": part.why,
         "verdict": verdict,
         "part": takes_part,
         "shown": shown_in,

@@ -1,8 +1,8 @@
-"""Whether a policy that isn't told a piece of shared metadata could still do right: pairs of traces that prove it couldn't.
+"""Pairs of traces that prove that a policy can't do right without some field of shared metadata.
 
-**Private view.**  What a policy in slot ``k`` can observe without a piece ``M``: at each moment at which it is called upon, and
+**Private view.**  What a policy in slot ``k`` can observe without a field ``M``: at each moment at which it is called upon, and
 before each act of its own since then, all that is private of the state (``metadata.fields``: its memory, words, copies and
-ledger, physical facts) and all other pieces; and which of its acts ran.  The view *at an act* is the sequence of all that
+ledger, physical facts) and all other fields; and which of its acts ran.  The view *at an act* is the sequence of all that
 since the run began, so a rule may remember whatever it likes.
 
 **Pair.**  Two traces, each ending in an act of the same policy, with the same primitive and arguments, such that
@@ -12,26 +12,26 @@ since the run began, so a rule may remember whatever it likes.
    passes under the same schedule; without it (that one call is refused) nothing breaks, to the end of the schedule and in
    whatever may be asked afterwards;
 2. in the *allowed* trace nothing is broken, the act runs, and nothing breaks afterwards;
-3. the two views differ in nothing but a set ``D`` of pieces.
+3. the two views differ in nothing but a set ``D`` of fields.
 
-Why such a pair is a proof: let every policy have any rule that sees no piece of ``D``, and let these rules allow all
+Why such a pair is a proof: let every policy have any rule that sees no field of ``D``, and let these rules allow all
 harmless traces.  The refused trace without its last act is harmless, so all acts before that one are allowed, whoever takes
 them.  The allowed trace is harmless, so its act is allowed; the view is the same, so it is allowed in the refused trace
-too, and nobody is asked again before the conflict happens.  So at least one piece of ``D`` has to be shared; if ``D`` is one
-piece, that piece is needed.
+too, and nobody is asked again before the conflict happens.  So at least one field of ``D`` has to be shared; if ``D`` is one
+field, that field is needed.
 
 *Whatever may be asked afterwards* is one step at once for each page of each open session, and all of them once the link
 has come to rest, without further acts: those would be refused or allowed on their own.
 
 **Neighbours.**  A policy knows itself and its view, never another policy, so harmless are also traces beside neighbours that
 nobody has met: ``metadata.neighbours`` has a few that take a known policy's acts and say otherwise.  A pair whose allowed trace
-needs one says *any neighbour*: a rule made for the known neighbours alone might do without the piece.  And a known rule that
-reads a piece is none that can't see it: where that matters it is looked at blindfolded, and its acts are those of a rule that
+needs one says *any neighbour*: a rule made for the known neighbours alone might do without the field.  And a known rule that
+reads a field is none that can't see it: where that matters it is looked at blindfolded, and its acts are those of a rule that
 allows all harmless traces, not of the known one.
 
 **What isn't proved.**  That no pair is found says so for the schedules that were looked at (``metadata.pairs.Bound``), no more.
 A fact that tells all refused acts from all allowed ones that were met is what a private rule could go by; it is no proof
-either.  Nor does a pair say that the piece suffices: the contract's clauses are there for that.
+either.  Nor does a pair say that the field suffices: the contract's clauses are there for that.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from fuzzkv.metadata.fields import NAMES
+from fuzzkv.metadata.fields import FIELD_NAMES
 from fuzzkv.metadata.neighbours import Way, altered
 from fuzzkv.metadata.survey import Broke, broke
 from fuzzkv.metadata.trials import Call, Run, Setting, Trace, broken, clean_after, differing
@@ -48,8 +48,8 @@ from fuzzkv.semantics.schedule import ACT
 
 
 @dataclass(frozen=True)
-class Kind:
-    """A known kind: the invariant, who breaks it (a slot, -1 for nobody), and with what."""
+class SlotKind:
+    """A known failure class: the invariant, who breaks it (a slot, -1 for nobody), and with what."""
 
     invariant: str
     actor: int
@@ -69,17 +69,17 @@ class Kind:
 
 @dataclass(frozen=True)
 class Pair:
-    """The two traces, the pieces in which their views differ, and the act (primitive and arguments).
+    """The two traces, the fields in which their views differ, and the act (primitive and arguments).
 
     The refused trace goes on to the ``end``, the schedule that breaks the invariant.  ``refused_as`` and ``allowed_as`` say
     which policies of each trace aren't the known ones.
     """
 
-    kind: Kind
+    kind: SlotKind
     refused: Trace
     allowed: Trace
     end: Events
-    pieces: frozenset[str]
+    fields: frozenset[str]
     primitive: str
     arguments: tuple[int, ...]
     refused_as: tuple[Way, ...] = ()
@@ -87,34 +87,35 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Fact:
-    """A fact that tells refused from allowed acts; ``piece`` is what carries it, empty if it is private."""
+class DistinguishingFact:
+    """A fact that tells refused from allowed acts; ``carrier`` is what carries it, empty if it is private."""
 
-    piece: str
+    carrier: str
     text: str
 
 
 @dataclass
-class Outcome:
-    """What the search of one kind came to.
+class NecessityOutcome:
+    """The result of the search for pairs of one failure class.
 
-    ``pairs`` has one pair for each set of pieces, ``strange`` those with a strange neighbour; ``looked`` schedules were run;
+    ``pairs`` has one pair for each set of fields, ``with_neighbours`` those beside other neighbours than the
+    known ones; ``looked`` schedules were run;
     ``refused`` are the acts that have to be refused, each with the schedule that it breaks.  ``facts`` tell all of them from
     the ``allowed`` acts that were compared with them, a fact for each policy and primitive (empty: no simple one does).
     """
 
-    kind: Kind
+    kind: SlotKind
     pairs: dict[frozenset[str], Pair] = field(default_factory=dict)
-    strange: dict[frozenset[str], Pair] = field(default_factory=dict)
+    with_neighbours: dict[frozenset[str], Pair] = field(default_factory=dict)
     looked: int = 0
     refused: list[tuple[Trace, Events]] = field(default_factory=list)
     allowed: int = 0
-    facts: tuple[Fact, ...] = ()
+    facts: tuple[DistinguishingFact, ...] = ()
 
 
 def smallest(pairs: Mapping[frozenset[str], Pair]) -> list[frozenset[str]]:
-    """The sets of pieces of which one has to be shared, none that has another in it."""
-    sets = sorted(pairs, key=lambda d: (len(d), sorted(map(NAMES.index, d))))
+    """The sets of fields of which one has to be shared, none that has another in it."""
+    sets = sorted(pairs, key=lambda d: (len(d), sorted(map(FIELD_NAMES.index, d))))
     return [d for d in sets if not any(other < d for other in sets)]
 
 
@@ -146,7 +147,7 @@ def quiet(events: Events, length: int) -> Events:
     return (*events[:length], *(event for event in events[length:] if event[0] != ACT))
 
 
-def must_be_refused(setting: Setting, kind: Kind, trace: Trace, end: Events) -> bool:
+def must_be_refused(setting: Setting, kind: SlotKind, trace: Trace, end: Events) -> bool:
     """Whether the act of a trace breaks a kind in the set alone, and without it nothing breaks (1 above)."""
     without = Run(setting, refuse=trace).go(end, setting.full)
     if broken(without.state) or any(event[0] == ACT for event in end[len(trace.events) :]):
@@ -171,23 +172,23 @@ def may_be_allowed(setting: Setting, trace: Trace, rest: Events = ()) -> bool:
 
 
 def verified(setting: Setting, pair: Pair) -> frozenset[str] | None:
-    """The pieces in which the views of a pair's traces differ, if they do make a pair: everything above is run anew.
+    """The fields in which the views of a pair's traces differ, if they do make a pair: everything above is run anew.
 
-    ``setting`` has the known policies; the ``pieces`` that the pair names aren't looked at.
+    ``setting`` has the known policies; the ``fields`` that the pair names aren't looked at.
     """
     here, beside = altered(setting, pair.refused_as), altered(setting, pair.allowed_as)
     refused, allowed = pair.refused, pair.allowed
     if refused.slot != allowed.slot or not may_be_allowed(beside, allowed, pair.end[len(refused.events) :]):
         return None
     one, other = until_act(listened(here, refused), refused), until_act(listened(beside, allowed), allowed)
-    pieces = differing(one, other) if one is not None and other is not None else None
+    fields = differing(one, other) if one is not None and other is not None else None
     if (
-        not pieces
+        not fields
         or one is None
         or (one[-1].primitive, one[-1].arguments) != (pair.primitive, pair.arguments)
     ):
         return None
-    return pieces if must_be_refused(here, pair.kind, refused, pair.end) else None
+    return fields if must_be_refused(here, pair.kind, refused, pair.end) else None
 
 
 def shortened(setting: Setting, pair: Pair) -> Pair:
@@ -195,7 +196,7 @@ def shortened(setting: Setting, pair: Pair) -> Pair:
     i = 0
     while i < max(len(pair.refused.events), len(pair.allowed.events)) - 1:
         for smaller in _without(pair, i):
-            if verified(setting, smaller) == pair.pieces:
+            if verified(setting, smaller) == pair.fields:
                 pair, i = smaller, -1
                 break
         i += 1
@@ -203,7 +204,7 @@ def shortened(setting: Setting, pair: Pair) -> Pair:
 
 
 def _without(pair: Pair, i: int) -> Iterator[Pair]:
-    """What is left of a pair without the ``i``-th event of the refused trace and one like it of the other, or of one alone."""
+    """The pairs that are left without the ``i``-th event of the refused trace and one like it of the other, or of one alone."""
     one, other = pair.refused.events[:-1], pair.allowed.events[:-1]
     if i < len(one):
         twins: list[int | None] = [j for j, event in enumerate(other) if event == one[i]]

@@ -1,10 +1,10 @@
-"""Neighbours that nobody has met: a known policy that does the same and says otherwise; and rules that can't see a piece.
+"""Variations of known policies: neighbours that do the same and say otherwise, and rules that can't see a field.
 
 A policy knows itself and its view, never another policy.  So a rule that is right beside every neighbour has to be right
 beside these: they take the same acts at the same time, as far as their rules let them, and only what they say, or whether
 their bytes can be had back, is different.
 
-A known rule that reads a piece is no private rule.  ``BLIND`` is such a rule as it would be without: it reads the number
+A known rule that reads a field is no private rule.  ``BLIND`` is such a rule as it would be without: it reads the number
 that stands in its way least.
 """
 
@@ -15,7 +15,7 @@ from dataclasses import replace
 from types import FunctionType
 from typing import Any
 
-from fuzzkv.metadata.trials import Answer, Hear, Setting, listening
+from fuzzkv.metadata.trials import CallFate, Hear, Setting, listening
 from fuzzkv.semantics.layout import ANSWER, COLUMNS, CURRENT_ATTENTION
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.vocabulary import get
@@ -24,29 +24,29 @@ Way = tuple[int, str]
 """A slot, and how its policy differs from the known one."""
 
 
-def _silent(name: str, arguments: tuple[int, ...]) -> Answer:
+def _silent(name: str, arguments: tuple[int, ...]) -> CallFate:
     return "pretend" if name in ("promise", "withdraw") else "let"
 
 
-def _exact(name: str, arguments: tuple[int, ...]) -> Answer:
+def _exact(name: str, arguments: tuple[int, ...]) -> CallFate:
     return "pretend" if name in ("quantise", "encode") else "let"
 
 
-def _certifies(target: int, horizon: int) -> Callable[[str, tuple[int, ...]], Answer]:
-    def say(name: str, arguments: tuple[int, ...]) -> Answer:
+def _certifies(target: int, horizon: int) -> Callable[[str, tuple[int, ...]], CallFate]:
+    def say(name: str, arguments: tuple[int, ...]) -> CallFate:
         return (arguments[0], target or arguments[1], horizon or arguments[2]) if name == "certify" else "let"
 
     return say
 
 
-SAYS: Mapping[str, tuple[Callable[[str, tuple[int, ...]], Answer], frozenset[str]]] = {
+SAYS: Mapping[str, tuple[Callable[[str, tuple[int, ...]], CallFate], frozenset[str]]] = {
     "quotes nothing": (_silent, frozenset({"promise"})),
     "keeps its bytes exact": (_exact, frozenset({"quantise", "encode"})),
     "predicts the answer": (_certifies(ANSWER, 0), frozenset({"certify"})),
     "predicts the current attention": (_certifies(CURRENT_ATTENTION, 0), frozenset({"certify"})),
     "certifies for good": (_certifies(0, 100_000), frozenset({"certify"})),
 }
-"""How a stranger differs, and the primitives that its policy must use for that to mean something."""
+"""How another neighbour differs, and the primitives that its policy must use for that to mean something."""
 BLIND: Mapping[str, tuple[Mapping[str, int], frozenset[str]]] = {
     "can't see how long a certificate holds": ({"CERT_FOR": 1_000_000}, frozenset({"spend"})),
 }
@@ -71,7 +71,7 @@ def altered(setting: Setting, ways: Iterable[Way]) -> Setting:
     return replace(setting, altered=found)
 
 
-def strangers(setting: Setting, k: int) -> Iterator[Way]:
+def other_neighbours(setting: Setting, k: int) -> Iterator[Way]:
     """How the neighbours of the policy in slot ``k`` may differ."""
     for j, policy in enumerate(setting.policies):
         if j != k:
@@ -84,12 +84,12 @@ def blindfolds(setting: Setting, k: int) -> Iterator[tuple[Way, ...]]:
     """
     for how, (_, about) in BLIND.items():
         if about & _uses(setting.policies[k]):
-            yield (k, how), *(way for way in strangers(setting, k) if way[1] == "predicts the answer")
+            yield (k, how), *(way for way in other_neighbours(setting, k) if way[1] == "predicts the answer")
 
 
-def _all_of(says: list[Callable[[str, tuple[int, ...]], Answer]]) -> Hear:
-    def hear(s: Any, k: int, name: str, arguments: tuple[int, ...]) -> Answer:
-        answer: Answer = "let"
+def _all_of(says: list[Callable[[str, tuple[int, ...]], CallFate]]) -> Hear:
+    def hear(s: Any, k: int, name: str, arguments: tuple[int, ...]) -> CallFate:
+        answer: CallFate = "let"
         for say in says:
             now = say(name, arguments)
             if isinstance(now, tuple):
@@ -104,7 +104,7 @@ def _blinded(policy: Policy, blind: Mapping[int, int]) -> Policy:
     """The policy with a rule that reads given numbers in the place of some columns; its primitives read the truth."""
 
     def seen(s: Any, column: int, i: int) -> int:
-        return blind[column] if column in blind else int(get(s, column, i))
+        return blind[column] if column in blind else int(s[column + i])
 
     def text(function: FunctionType) -> FunctionType:
         space = dict(function.__globals__)

@@ -1,4 +1,4 @@
-"""The search for pairs: schedules near a known conflict, and acts that are alike in all that their policy sees for itself."""
+"""The search for pairs of traces: schedules near a known conflict, and acts before which a policy has seen the same by itself."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import TypeVar
 
-from fuzzkv.metadata.fields import NAMES
+from fuzzkv.metadata.fields import FIELD_NAMES
 from fuzzkv.metadata.necessity import (
-    Fact,
-    Kind,
-    Outcome,
+    DistinguishingFact,
+    NecessityOutcome,
     Pair,
+    SlotKind,
     listened,
     must_be_refused,
     ordinal_of,
@@ -20,7 +20,7 @@ from fuzzkv.metadata.necessity import (
     until_act,
     verified,
 )
-from fuzzkv.metadata.neighbours import Way, altered, strangers
+from fuzzkv.metadata.neighbours import Way, altered, other_neighbours
 from fuzzkv.metadata.simple_facts import FACTS
 from fuzzkv.metadata.survey import Seen, Survey, Surveyor
 from fuzzkv.metadata.trials import Run, Setting, Trace, clean_after
@@ -29,7 +29,7 @@ from fuzzkv.metadata.variants import Events, changed, silent
 Tell = Callable[[int, int], None]
 """Told how many of how many steps of the search are done."""
 
-# Schedules that are varied further; tries for one set of pieces; allowed acts kept for one view; those that facts are sought in.
+# Schedules that are varied further; tries for one set of fields; allowed acts kept for one view; those that facts are sought in.
 _BASES, _TRIES, _KEPT, _COMPARED = 60, 40, 4, 200
 # Until so many acts to refuse are met, so many times as many schedules are drawn.
 _ENOUGH, _LONGER = 20, 6
@@ -38,11 +38,11 @@ _STEP = 50
 
 @dataclass(frozen=True)
 class Bound:
-    """How far a search looks.
+    """Bounds of a search for pairs.
 
     ``schedules`` are drawn near the case from ``seed`` (more where few acts to refuse are met).  Around each of the first
     ``exact`` acts that have to be refused, up to ``around`` schedules are looked at in which only others act otherwise; and
-    the first ``strange`` of each kind once more beside strangers.
+    the first ``strange`` of each kind once more beside other neighbours.
     """
 
     schedules: int = 600
@@ -57,18 +57,18 @@ _Marks = tuple[int, ...]
 _T = TypeVar("_T")
 
 
-class Search:
+class PairSearch:
     """Looks for pairs of one kind near a schedule that breaks it.
 
     ``ways`` says which policies of ``known`` aren't themselves in the refused traces.
     """
 
     def __init__(
-        self, known: Setting, kind: Kind, events: Events, bound: Bound, ways: tuple[Way, ...] = ()
+        self, known: Setting, kind: SlotKind, events: Events, bound: Bound, ways: tuple[Way, ...] = ()
     ) -> None:
         self.known, self.ways, self.kind, self.bound = known, ways, kind, bound
         self.setting = setting = altered(known, ways)
-        self.outcome = Outcome(kind)
+        self.outcome = NecessityOutcome(kind)
         self._rng = Random(bound.seed)
         self._slots = range(len(setting.policies))
         self._bases = [events]
@@ -78,7 +78,7 @@ class Search:
         self._tried: dict[tuple[str, frozenset[str]], int] = {}
         self._done: set[Events] = set()
 
-    def run(self, tell: Tell | None = None) -> Outcome:
+    def run(self, tell: Tell | None = None) -> NecessityOutcome:
         """Search within the bound."""
         whole = self.bound.schedules + self.bound.exact
         self.look(self._bases[0])
@@ -94,7 +94,7 @@ class Search:
                 self._look_around(*self.outcome.refused[n])
             if tell is not None and n % 5 == 0:
                 tell(self.bound.schedules + n, whole)
-        self._look_at_strangers()
+        self._look_at_neighbours()
         self._compare()
         return self.outcome
 
@@ -117,12 +117,12 @@ class Search:
         whole = events[: where.event + 1]
         for seen in self._suspects(found, first):
             key = _key(seen)
-            if seen.pieces in self._bad.get(key, {}):
+            if seen.fields in self._bad.get(key, {}):
                 return
             trace, end = self._trace(self.setting, events, seen), quiet(whole, seen.event + 1)
             if trace is not None and must_be_refused(self.setting, self.kind, trace, end):
                 self.outcome.refused.append((trace, end))
-                self._bad.setdefault(key, {})[seen.pieces] = (trace, end)
+                self._bad.setdefault(key, {})[seen.fields] = (trace, end)
                 for marks, (other, then) in self._good.get(key, {}).items():
                     self._match(key, marks, other, then)
                 return
@@ -146,10 +146,10 @@ class Search:
     def _keep_good(self, events: Events, seen: Seen) -> None:
         key = _key(seen)
         kept = self._good.setdefault(key, {})
-        if seen.pieces in kept or len(kept) >= _KEPT:
+        if seen.fields in kept or len(kept) >= _KEPT:
             return
-        kept[seen.pieces] = (events, seen)
-        self._match(key, seen.pieces, events, seen)
+        kept[seen.fields] = (events, seen)
+        self._match(key, seen.fields, events, seen)
 
     def _match(
         self,
@@ -157,14 +157,14 @@ class Search:
         marks: _Marks,
         events: Events,
         seen: Seen,
-        stranger: tuple[Way, Setting] | None = None,
+        neighbour: tuple[Way, Setting] | None = None,
     ) -> None:
-        """Acts that are alike in what is private: a pair for each set of pieces, as small as they come."""
-        pairs = self.outcome.strange if stranger else self.outcome.pairs
-        beside = stranger[1] if stranger else self.setting
-        allowed_as = (*self.ways, stranger[0]) if stranger else self.ways
+        """Acts that are alike in what is private: a pair for each set of fields, as small as they come."""
+        pairs = self.outcome.with_neighbours if neighbour else self.outcome.pairs
+        beside = neighbour[1] if neighbour else self.setting
+        allowed_as = (*self.ways, neighbour[0]) if neighbour else self.ways
         for other, (refused, end) in tuple(self._bad.get(key, {}).items()):
-            differ = frozenset(n for n, a, b in zip(NAMES, marks, other, strict=True) if a != b)
+            differ = frozenset(n for n, a, b in zip(FIELD_NAMES, marks, other, strict=True) if a != b)
             known = any(sharp <= differ for sharp in (*self.outcome.pairs, *pairs))
             tries = (str(allowed_as), differ)
             if not differ or known or self._tried.get(tries, 0) >= _TRIES:
@@ -186,16 +186,16 @@ class Search:
                 self.ways,
                 allowed_as,
             )
-            pieces = verified(self.known, pair)
-            if pieces:
-                pairs.setdefault(pieces, replace(pair, pieces=pieces))
+            fields = verified(self.known, pair)
+            if fields:
+                pairs.setdefault(fields, replace(pair, fields=fields))
 
     def _look_around(self, trace: Trace, end: Events) -> None:
         near = list(dict.fromkeys(silent(end, trace.slot, self._slots)))
         for variant in _some(near, self.bound.around, self._rng):
             self.look(variant)
 
-    def _look_at_strangers(self) -> None:
+    def _look_at_neighbours(self) -> None:
         """The acts that have to be refused once more beside neighbours that say otherwise."""
         of_slot: dict[int, list[tuple[tuple[Way, Setting], Surveyor]]] = {}
         per_act: dict[tuple[int, str], int] = {}
@@ -206,18 +206,18 @@ class Search:
                 continue
             if trace.slot not in of_slot:
                 of_slot[trace.slot] = []
-                for way in strangers(self.known, trace.slot):
+                for way in other_neighbours(self.known, trace.slot):
                     beside = altered(self.known, (*self.ways, way))
                     of_slot[trace.slot].append(((way, beside), Surveyor(beside, (trace.slot,))))
             near = [trace.events, *_some(list(silent(trace.events, trace.slot, self._slots)), 8, self._rng)]
-            for stranger, survey in of_slot[trace.slot]:
+            for neighbour, survey in of_slot[trace.slot]:
                 for events in near:
                     self.outcome.looked += 1
                     met = survey(events, self.setting.full)
                     first = met.broke[0].event if met.broke else len(events)
                     for seen in met.seen:
                         if seen.event < first:
-                            self._match(_key(seen), seen.pieces, events, seen, stranger)
+                            self._match(_key(seen), seen.fields, events, seen, neighbour)
 
     def _compare(self) -> None:
         """Find one fact that tells all refused acts from the allowed ones of the same policy and primitive."""
@@ -257,14 +257,18 @@ def _key(seen: Seen) -> _Key:
     return seen.slot, seen.primitive, seen.page, seen.private
 
 
-def _separates(refused: list[tuple[int, ...]], allowed: list[tuple[int, ...]]) -> Fact | None:
+def _separates(refused: list[tuple[int, ...]], allowed: list[tuple[int, ...]]) -> DistinguishingFact | None:
     """The first fact by which all refused acts are on one side and all allowed ones on the other."""
     if not allowed:
-        return Fact("", "no such act was harmless")
-    for i, (piece, name, _) in enumerate(FACTS):
+        return DistinguishingFact("", "no such act was harmless")
+    for i, (carrier, name, _) in enumerate(FACTS):
         here, there = [row[i] for row in refused], [row[i] for row in allowed]
         if min(here) > max(there):
-            return Fact(piece, f"{name}: refused from {min(here)}, allowed up to {max(there)}")
+            return DistinguishingFact(
+                carrier, f"{name}: refused from {min(here)}, allowed up to {max(there)}"
+            )
         if max(here) < min(there):
-            return Fact(piece, f"{name}: refused up to {max(here)}, allowed from {min(there)}")
+            return DistinguishingFact(
+                carrier, f"{name}: refused up to {max(here)}, allowed from {min(there)}"
+            )
     return None

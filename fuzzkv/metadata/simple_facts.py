@@ -1,4 +1,4 @@
-"""Simple facts that a rule could go by before an act: each is one number, and private or carried by one piece.
+"""Simple facts that a rule could go by before an act: each is one number, and private or carried by one field.
 
 They are for telling people what separates acts that must be refused from others; a private view is far more than these.
 """
@@ -9,43 +9,43 @@ from collections.abc import Callable, Sequence
 
 from fuzzkv.semantics.layout import COLUMNS, FREE, ND, NH, NJ, NK, NP, NR, NX, PAGES, SPILL, STORE
 
-Fact = Callable[[Sequence[int], int, int], int]
+FactReading = Callable[[Sequence[int], int, int], int]
 """``fact(state, slot, page)``."""
 
 _C = COLUMNS
 
 
-def _of_page(name: str) -> Fact:
+def _of_page(name: str) -> FactReading:
     base = _C[name]
     return lambda s, k, p: s[base + p]
 
 
-def _of_session(name: str) -> Fact:
+def _of_session(name: str) -> FactReading:
     base = _C[name]
     return lambda s, k, p: s[base + p // PAGES]
 
 
-def _somewhere(name: str) -> Fact:
+def _somewhere(name: str) -> FactReading:
     base = _C[name]
     return lambda s, k, p: int(s[base + p] >= 0)
 
 
-def _precision(where: str, column: str) -> Fact:
+def _precision(where: str, column: str) -> FactReading:
     home, base = _C[where], _C[column]
     return lambda s, k, p: s[base + s[home + p]] if s[home + p] >= 0 else -1
 
 
-def _free(column: str, size: int) -> Fact:
+def _free(column: str, size: int) -> FactReading:
     base = _C[column]
     return lambda s, k, p: sum(owner == FREE for owner in s[base : base + size])
 
 
-def _others(column: str, size: int, at: Callable[[int], int]) -> Fact:
+def _others(column: str, size: int, at: Callable[[int], int]) -> FactReading:
     base = _C[column]
     return lambda s, k, p: sum(s[base + o * size + at(p)] for o in range(NK) if o != k)
 
 
-def _own(column: str, size: int, at: Callable[[int], int]) -> Fact:
+def _own(column: str, size: int, at: Callable[[int], int]) -> FactReading:
     base = _C[column]
     return lambda s, k, p: s[base + k * size + at(p)]
 
@@ -93,7 +93,7 @@ def _session(p: int) -> int:
     return p // PAGES
 
 
-FACTS: tuple[tuple[str, str, Fact], ...] = (
+FACTS: tuple[tuple[str, str, FactReading], ...] = (
     ("", "copies of the page in flight", _of_page("BUSY")),
     ("", "the page is on the device", _somewhere("DEV")),
     ("", "the page is on the host", _somewhere("HOST")),
@@ -125,4 +125,4 @@ FACTS: tuple[tuple[str, str, Fact], ...] = (
     ("version", "the device has the bytes that the page's reader expects", _right_bytes),
     ("quality budget", "losses charged to the request", _of_session("R_LOSS")),
 )
-"""The piece that carries each (empty: private), its name, and how it is read; private ones first."""
+"""The field that carries each (empty: private), its name, and how it is read; private ones first."""

@@ -1,11 +1,11 @@
-"""A fast look at one schedule: every act that ran, with marks of what its policy had seen until then, and what broke first."""
+"""Runs one schedule and notes every act with a hash of all that its policy had observed, and what broke first."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from fuzzkv.metadata.fields import PIECES, Eyes
+from fuzzkv.metadata.fields import FIELDS, Observer
 from fuzzkv.metadata.trials import Setting
 from fuzzkv.metadata.variants import Events
 from fuzzkv.semantics.layout import COLUMNS, NINV, PRIMITIVES
@@ -14,25 +14,25 @@ from fuzzkv.semantics.vocabulary import listening
 from fuzzkv.simulator.interpreters import begin, python_apply
 from fuzzkv.simulator.start import first_state
 
-_EYES = tuple(Eyes(k) for k in range(4))
+_OBSERVERS = tuple(Observer(k) for k in range(4))
 _V = COLUMNS["V_COUNT"]
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """An act that ran: where, and marks (hashes) of all that its policy had seen of what is private and of each piece."""
+    """An act that ran: where, and marks (hashes) of all that its policy had seen of what is private and of each field."""
 
     event: int
     slot: int
     primitive: str
     page: int
     private: int
-    pieces: tuple[int, ...]
+    fields: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Broke:
-    """What broke first: at which event, which invariant, by whom (-1: nobody), with what, on which page."""
+    """A violation: at which event, which invariant, by whom (-1: nobody), with what, on which page."""
 
     event: int
     invariant: str
@@ -72,7 +72,7 @@ class Surveyor:
         s, notes = list(self._first), self._notes
         begin(self.setting.policies, mask)
         private = [0] * len(self.setting.policies)
-        pieces = [[0] * len(PIECES) for _ in private]
+        fields = [[0] * len(FIELDS) for _ in private]
         seen = []
         event = COLUMNS["EVENT"]
         # The written-out module is shared, and so is whom it tells.
@@ -84,9 +84,9 @@ class Surveyor:
             s[event] = e
             notes.clear()
             if op == ACT and a in self.slots:
-                own, told = _EYES[a].look(s)
+                own, told = _OBSERVERS[a].look(s)
                 private[a] = hash((private[a], own))
-                pieces[a] = [hash(pair) for pair in zip(pieces[a], told, strict=True)]
+                fields[a] = [hash(pair) for pair in zip(fields[a], told, strict=True)]
                 if a in altered:
                     altered[a].rule(s, a)
                 else:
@@ -94,7 +94,7 @@ class Surveyor:
                 for primitive, actor, page in notes:
                     # What a copy of it did when it ended is no act.
                     if actor == a:
-                        seen.append(Seen(e, a, PRIMITIVES[primitive], page, private[a], tuple(pieces[a])))
+                        seen.append(Seen(e, a, PRIMITIVES[primitive], page, private[a], tuple(fields[a])))
                         private[a] = hash((private[a], primitive, page))
             elif op == ACT and a in altered:
                 altered[a].rule(s, a)
@@ -114,7 +114,7 @@ class Surveyor:
 
 
 def broke(s: Sequence[int]) -> tuple[Broke, ...]:
-    """What is broken in a state, in the order in which it came to be."""
+    """The violations recorded in a state, in the order in which they came to be."""
     c = COLUMNS
     found = [
         Broke(

@@ -1,5 +1,4 @@
-"""Runs in which one can look over a policy's shoulder: what it saw before each of its acts, and what would have come of it
-if one of them had been refused.
+"""Runs that record what a policy observed before each act, and in which single acts can be refused.
 
 An *act* is one call of a primitive by a policy's rule.  A run is made by the machine's Python reader; where calls have to be
 heard or refused, the rule is read from the same source with the primitives that it calls bound to listening ones.
@@ -12,30 +11,30 @@ from dataclasses import dataclass, field, replace
 from types import FunctionType
 from typing import Any, Literal
 
-from fuzzkv.metadata.fields import NAMES, Eyes, View
+from fuzzkv.metadata.fields import FIELD_NAMES, Observer, View
 from fuzzkv.semantics.layout import COLUMNS, NINV, NP, NR
-from fuzzkv.semantics.ops.registry import DOES
+from fuzzkv.semantics.ops.registry import OPERATIONS
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import ACT, STEP, TICK, Config, Event
 from fuzzkv.simulator.interpreters import begin, python_apply
 from fuzzkv.simulator.start import first_state
 
-_EYES = tuple(Eyes(k) for k in range(4))
-_NAME = {function: name for name, function in DOES.items()}
+_OBSERVERS = tuple(Observer(k) for k in range(4))
+_NAME = {function: name for name, function in OPERATIONS.items()}
 _PAGEWISE = frozenset(name for f, name in _NAME.items() if f.__code__.co_varnames[3:4] == ("p",))
 _V_COUNT, _EVENT = COLUMNS["V_COUNT"], COLUMNS["EVENT"]
 
-Answer = Literal["let", "refuse", "pretend"] | tuple[int, ...]
+CallFate = Literal["let", "refuse", "pretend"] | tuple[int, ...]
 """What becomes of a call: it goes through, it is refused, the rule is told that it ran though it didn't, or it goes through with
 other arguments.
 """
-Hear = Callable[[Any, int, str, tuple[int, ...]], Answer]
+Hear = Callable[[Any, int, str, tuple[int, ...]], CallFate]
 """``hear(state, slot, primitive, arguments)`` before a call."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What is the same in all traces of a composition: the machine's configuration and the policies, slot by slot.
+    """The constants of all traces of a composition: the machine's configuration and the policies, slot by slot.
 
     ``altered`` has, by slot, policies that stand in for those (``metadata.neighbours``).
     """
@@ -157,11 +156,11 @@ class Run:
             policy = setting.altered.get(k, setting.policies[k])
             self._rules[k] = listening(policy, self._hear, self._heard).rule
 
-    def _hear(self, s: Any, k: int, name: str, arguments: tuple[int, ...]) -> Answer:
+    def _hear(self, s: Any, k: int, name: str, arguments: tuple[int, ...]) -> CallFate:
         event = s[_EVENT]
         number = self._ordinals.get((event, k), 0)
         self._ordinals[event, k] = number + 1
-        self._before = (event, k, name, arguments, _EYES[k].look(s))
+        self._before = (event, k, name, arguments, _OBSERVERS[k].look(s))
         return "refuse" if self._refused(event, k, number) else "let"
 
     def _refused(self, event: int, k: int, number: int) -> bool:
@@ -185,7 +184,7 @@ class Run:
             if op == ACT and mask >> a & 1 and a in rules:
                 if a in self._listened:
                     # It may remember what it sees now, whether it does something or not.
-                    self.calls.append(Call(e, a, "", (), False, _EYES[a].look(s)))
+                    self.calls.append(Call(e, a, "", (), False, _OBSERVERS[a].look(s)))
                 rules[a](s, a)
             elif op != ACT or mask >> a & 1:
                 apply(s, op, a, b, mask)
@@ -223,7 +222,7 @@ def clean_after(setting: Setting, s: Sequence[int]) -> bool:
 
 
 def differing(one: Sequence[Call], other: Sequence[Call]) -> frozenset[str] | None:
-    """The pieces in which two sequences of calls differ before some call; ``None`` if the policy could tell them apart by
+    """The fields in which two sequences of calls differ before some call; ``None`` if the policy could tell them apart by
     what is private: another call, another result, another private view.
     """
     if len(one) != len(other):
@@ -234,5 +233,5 @@ def differing(one: Sequence[Call], other: Sequence[Call]) -> frozenset[str] | No
         # What came of the act in question itself is known afterwards only.
         if not same or (a.ran != b.ran and i < len(one) - 1):
             return None
-        found |= {name for name, x, y in zip(NAMES, a.view[1], b.view[1], strict=True) if x != y}
+        found |= {name for name, x, y in zip(FIELD_NAMES, a.view[1], b.view[1], strict=True) if x != y}
     return frozenset(found)

@@ -1,4 +1,4 @@
-"""Schedules near a schedule: what else the same policies might have met."""
+"""Draws schedules near a given one: other numbers, other orders, events left out or added."""
 
 from __future__ import annotations
 

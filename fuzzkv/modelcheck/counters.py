@@ -1,4 +1,4 @@
-"""Which columns count when states are compared: kinds of columns, by what is known of who reads them."""
+"""Which columns count when states are compared: columns by what is known of who reads them."""
 
 from __future__ import annotations
 

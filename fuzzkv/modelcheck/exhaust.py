@@ -31,7 +31,7 @@ from fuzzkv.errors import (
     UsageError,
 )
 from fuzzkv.modelcheck.explorer import Explorer
-from fuzzkv.modelcheck.results import Explored, Witness
+from fuzzkv.modelcheck.results import Explored, ShortestSchedule
 from fuzzkv.modelcheck.scope import Scope
 from fuzzkv.oracles.conflict import Finding, Kind, findings, part_of_known, smallest_failing
 from fuzzkv.semantics.policy import Policy
@@ -55,7 +55,7 @@ class Conflict:
 
 @dataclass(frozen=True)
 class SetResult:
-    """What came of one subset of the policies; ``idle`` are those that never acted."""
+    """The result of one subset of the policies; ``idle`` are those that never acted."""
 
     policies: tuple[str, ...]
     explored: Explored
@@ -72,7 +72,7 @@ class SetResult:
 
 @dataclass
 class ExhaustResult:
-    """What came of all subsets, in the order in which they were searched.
+    """The results of all subsets, in the order in which they were searched.
 
     ``events`` names the kinds of events that were enumerated, each with how many of it a schedule has at most (``None``:
     without number).  ``conflicts`` are the kinds of conflict, without those that a smaller set shows in the same way.
@@ -189,7 +189,7 @@ def exhaust(
 def _agreed(
     policies: Sequence[Policy],
     config: Config,
-    witness: Witness,
+    witness: ShortestSchedule,
     states: int,
     enforce: bool,
     corpus: Path | None,

@@ -1,4 +1,4 @@
-"""The explorer: all schedules of a scope for one policy set, in compiled code, within a bound of memory."""
+"""Runs the explicit-state search of one policy set and scope in compiled code, within a bound of memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 from fuzzkv.errors import UsageError
 from fuzzkv.modelcheck import fingerprint, kernel, nodes
 from fuzzkv.modelcheck.projection import form_of
-from fuzzkv.modelcheck.results import Explored, Witness, store_size
+from fuzzkv.modelcheck.results import Explored, ShortestSchedule, store_size
 from fuzzkv.modelcheck.scope import Scope, extras_of
 from fuzzkv.semantics import layout, schedule
 from fuzzkv.semantics.contract.invariants import INVARIANTS
@@ -43,7 +43,7 @@ _FUNCTIONS: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (kernel, ("matters", "judge", "attempt", "expand", "differ", "drifts")),
 )
 """What is compiled behind the core, callees first."""
-_TUPLES: tuple[Any, ...] = (nodes.Plan, nodes.Store, nodes.Trail, nodes.Bench, nodes.Found)
+_TUPLES: tuple[Any, ...] = (nodes.Plan, nodes.Store, nodes.Trail, nodes.NodeBuffers, nodes.Found)
 
 
 @lru_cache(maxsize=1)
@@ -110,7 +110,7 @@ class Explorer:
         """
         began = time.monotonic()
         for exact in (False, True):
-            run = _Run(self, top, safe, exact)
+            run = _ExplorerRun(self, top, safe, exact)
             left = None if seconds is None else max(0.0, seconds - (time.monotonic() - began))
             with self._rules.running():
                 try:
@@ -125,8 +125,8 @@ class Explorer:
         return run.result
 
 
-class _Run:
-    """One search in one form."""
+class _ExplorerRun:
+    """One search under one projection of the states."""
 
     def __init__(self, explorer: Explorer, top: int, safe: Container[int], exact: bool) -> None:
         self.explorer, self.core, self.top = explorer, explorer._core, top
@@ -164,7 +164,7 @@ class _Run:
         )
         self.trail.path[0] = 0
         self.trail.stack[0][:] = self.template
-        self.bench = nodes.Bench(
+        self.bench = nodes.NodeBuffers(
             np.zeros((rows, SIZE), dtype=np.int64),
             np.zeros((rows, 2), dtype=np.uint64),
             np.zeros((rows, 2), dtype=np.uint64),
@@ -259,7 +259,7 @@ class _Run:
             )
             names = [policy.name for policy in self.explorer.policies]
             result.witnesses.append(
-                Witness(
+                ShortestSchedule(
                     self.top,
                     f"I{invariant}",
                     None if actor == NOBODY else names[actor],

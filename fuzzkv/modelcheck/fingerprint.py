@@ -1,4 +1,4 @@
-"""When two states are the same: what is left of one arm's state once nothing is said twice, as 128 bits.
+"""Fingerprints of 128 bits of an arm's state, equal for states that no rule, event or clause can tell apart.
 
 Merged, because the futures are the same up to the names:
 

@@ -1,4 +1,4 @@
-"""The explicit-state search: in every node every event is tried, breadth first, and what was met before is left out.
+"""The compiled kernel of the explicit-state search: breadth first, every event in every node, known states left out.
 
 A node in which a proper subset fails is no node, and one in which the set itself fails is a witness and is not gone on
 from.  A node is also left out if one with the same states has used no more of any budget.  Some of those that are left out

@@ -1,4 +1,4 @@
-"""The nodes of the explicit-state search: where they are kept, and how their states come back.
+"""Storage of the nodes of the explicit-state search, and how a node's state is made again.
 
 A node is the states of the arms (the set, and those proper subsets that may fail in this scope) under one schedule, with
 what the schedule has used of the scope's budgets.  Only its 128-bit fingerprint, those budgets, its parent and its event are
@@ -28,7 +28,7 @@ U_SIZE = U_EXTRA + len(OPS) - TEXT
 
 
 class Plan(NamedTuple):
-    """What doesn't change in a search: how states are compared (``form``, ``places``), the masks of the arms (the set
+    """The constants of a search: how states are compared (``form``, ``places``), the masks of the arms (the set
     last), the budgets, the events (code, a, b), which invariants' violations
     bring which with them, and the rules' addresses.
     """
@@ -55,15 +55,15 @@ class Store(NamedTuple):
 
 
 class Trail(NamedTuple):
-    """The way to the node that is looked at: states, budgets used and nodes by depth."""
+    """The path to the current node: states, budgets used and nodes by depth."""
 
     stack: Any
     used: Any
     path: Any
 
 
-class Bench(NamedTuple):
-    """Room to work in: states after an event, fingerprints before and after it, which arms fail, budgets used."""
+class NodeBuffers(NamedTuple):
+    """Buffers of the kernel: states after an event, fingerprints before and after it, which arms fail, budgets used."""
 
     work: Any
     marks: Any
@@ -73,7 +73,7 @@ class Bench(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a search comes to: sums, the classes (invariant, actor, primitive), where each was met first (node,
+    """The result of a search: sums, the classes (invariant, actor, primitive), where each was met first (node,
     event), and merges to be looked at (node, event, the node that it was taken for).
     """
 

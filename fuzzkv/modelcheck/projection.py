@@ -1,4 +1,4 @@
-"""How the states of one policy set are compared: what of them its rules, the events and the contract can see."""
+"""The projection under which states of a policy set are compared: what its rules, the events and the contract can read."""
 
 from __future__ import annotations
 

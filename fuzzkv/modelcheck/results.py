@@ -1,4 +1,4 @@
-"""What an exhaustive search comes to, and how many states fit a bound of memory."""
+"""Results of an exhaustive search as data, and the number of states that fit a bound of memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Ending = Literal["exhausted", "memory", "time", "depth", "interrupted"]
 
 
 @dataclass(frozen=True)
-class Witness:
+class ShortestSchedule:
     """The shortest schedule of a class: mask of the policies, invariant, actor (``None``: nobody), primitive, events."""
 
     mask: int
@@ -35,7 +35,7 @@ class Witness:
 
 @dataclass
 class Explored:
-    """What is known of a set so far: nodes ("states"), the depth that is complete, nodes in it, events tried that changed
+    """The result of one policy set so far: nodes ("states"), the depth that is complete, nodes in it, events tried that changed
     something, merges, merges that were looked at, schedules cut short by a failure, classes, and why it ended.
 
     ``states`` that were met, ``frontier`` of them at the last complete depth.  ``capacity`` is the number of states that
@@ -54,7 +54,7 @@ class Explored:
     capacity: int = 0
     relative: bool = True
     acted: int = 0
-    witnesses: list[Witness] = field(default_factory=list)
+    witnesses: list[ShortestSchedule] = field(default_factory=list)
 
     @property
     def rate(self) -> float:

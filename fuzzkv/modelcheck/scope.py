@@ -1,4 +1,4 @@
-"""The scope of an exhaustive search: which schedules it is about."""
+"""The scope of an exhaustive search: numbers of requests, pages, events and failures, and the events to try."""
 
 from __future__ import annotations
 

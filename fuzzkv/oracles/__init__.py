@@ -1,1 +1,1 @@
-"""Oracles: they judge a history, or the counts of a confirmation."""
+"""Oracles: when a failure is a conflict, and the statistics of confirmations."""

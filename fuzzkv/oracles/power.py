@@ -1,5 +1,4 @@
-"""How many items a claim needs, by simulating the exact decision rule, and what several looks at the data
-cost.
+"""Power of the paired tests by simulating the exact decision rule: items that a claim needs, and the price of several looks.
 
 The discordance rate drives the sample size, not the accuracy: measure it in a pilot, then simulate. A run
 that can't reach the wanted power says so and claims nothing.
@@ -117,7 +116,7 @@ def paired_power(
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SamplePlan:
     """The least number of items that reaches the power wanted, or ``n`` None where ``limit`` items don't."""
 
     n: int | None
@@ -137,7 +136,7 @@ def plan_items(
     limit: int = 5000,
     seed: int = 0,
     samples: int = 4000,
-) -> Plan:
+) -> SamplePlan:
     """The sample size for a claim: bisection over ``n`` on simulated power (a Monte Carlo error of about
     0.01).
     """
@@ -149,7 +148,7 @@ def plan_items(
 
     best = reach(limit)
     if best < power:
-        return Plan(n=None, power=best, limit=limit)
+        return SamplePlan(n=None, power=best, limit=limit)
     low, high = max(looks, 1), limit
     while low < high:
         middle = (low + high) // 2
@@ -157,7 +156,7 @@ def plan_items(
             high = middle
         else:
             low = middle + 1
-    return Plan(n=high, power=reach(high), limit=limit)
+    return SamplePlan(n=high, power=reach(high), limit=limit)
 
 
 def formula_items(discordant: float, *, margin: float, alpha: float = 0.05, power: float = 0.8) -> int:

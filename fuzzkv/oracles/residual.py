@@ -1,4 +1,4 @@
-"""What a search that ends may have missed: the chance that its next schedule shows a new class of failure.
+"""Residual risk of a search that ends: the chance that its next schedule shows a new class of failure.
 
 Good and Turing (Biometrika 40, 1953): of independent draws, the share of classes that were seen once estimates
 the chance that the next draw is of a class never seen.  Its upper limit here is the exact binomial one

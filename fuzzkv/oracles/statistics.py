@@ -19,13 +19,20 @@ from fuzzkv.oracles.paired import (
     tango_p,
     tango_z,
 )
-from fuzzkv.oracles.power import Plan, decide_looks, formula_items, paired_power, plan_items, planned_alphas
+from fuzzkv.oracles.power import (
+    SamplePlan,
+    decide_looks,
+    formula_items,
+    paired_power,
+    plan_items,
+    planned_alphas,
+)
 
 __all__ = [
     "Decision",
     "Interval",
     "PairedCounts",
-    "Plan",
+    "SamplePlan",
     "clopper_pearson_lower",
     "clopper_pearson_upper",
     "decide",

@@ -4,3 +4,8 @@ Each policy's docstring names its source and how faithful it is: [C] reference c
 a formula-level summary was read, [S] a secondary summary, [D] vendor documentation, [R] a reconstruction of
 ours that its authors don't state.
 """
+
+from typing import Final
+
+DEFAULT: Final = ("offload", "quant", "evict")
+"""The policies that a command takes if nothing else is said."""

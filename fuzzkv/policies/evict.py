@@ -2,7 +2,7 @@
 
 Source: the page evictor of OpenVINO GenAI, `CacheEvictionConfig` ([C][D]: running attention normalised
 by lifetime, whole pages only, start and recent areas protected, ties to the lower index), at level F2 (one
-page for all layers).  Fidelity [R]: a page leaves through a grave on the host, where it can be called back
+page for all layers).  Fidelity [R]: a page leaves through a staging area on the host, where it can be called back
 for ``GRACE`` steps of its session, before it is deleted for good; losses are charged as calibrated.
 """
 
@@ -26,7 +26,7 @@ SCORE_NUM, SCORE_DEN, MIN_LIFE, GRACE, QUOTA, OWN_LINK = 0, 1, 2, 3, 4, 5
 STAGED, BURIED, DELETED = 1, 2, 3
 
 
-def evict_candidate(s: State, k: Int, p: Int) -> Bool:
+def evict_candidate(s: State, k: PolicyId, p: PageId) -> Bool:
     """Whether the page may be condemned: old enough, outside the protected areas, scored below the
     threshold.
     """
@@ -41,7 +41,7 @@ def evict_candidate(s: State, k: Int, p: Int) -> Bool:
     return and_(or_(present(s, p), hosted(s, p)), free, not_(first), not_(newest), old, low)
 
 
-def evict_room(s: State, k: Int, r: Int) -> Bool:
+def evict_room(s: State, k: PolicyId, r: SessionId) -> Bool:
     """Whether one more page of the session fits the policy's own quality quota, those already condemned
     included.
     """
@@ -53,9 +53,9 @@ def evict_room(s: State, k: Int, r: Int) -> Bool:
     return get(s, SPENT, k * NR + r) + (pending + 1) * share <= get(s, PARAM, k * NPARAM + QUOTA)
 
 
-def evict_rule(s: State, k: Int) -> None:
-    """One act: call back what was read again, delete what has lain its time, bury what is staged, condemn one
-    page.
+def evict_rule(s: State, k: PolicyId) -> None:
+    """Call back a page that was read again, delete one whose grace is over, move a staged one off the device, and
+    mark one more for eviction.
     """
     back, expired, ready, failed, low = -1, -1, -1, -1, -1
     for p in each(NP):
@@ -105,6 +105,7 @@ EVICT = Policy(
     name="evict",
     version="1",
     parameters={"score_num": 1, "score_den": 1, "min_life": 3, "grace": 2, "quota": 250, "own_link": 2},
+    edges=(("quota", 400), ("quota", 600), ("own_link", 4)),
     rule=evict_rule,
     manifest=Manifest(
         kind="evict",

@@ -26,14 +26,14 @@ from fuzzkv.semantics.vocabulary import *
 NEAR, LEAD, OWN_LINK, USE_ARC = 0, 1, 2, 3
 
 
-def offload_expected(s: State, p: Int, within: Int) -> Bool:
+def offload_expected(s: State, p: PageId, within: Int) -> Bool:
     """Whether the page's next access, by its last gap, falls within so many ticks from now."""
     due = get(s, LAST, p) + get(s, GAP, p)
     now = get(s, NOW, 0)
     return and_(get(s, GAP, p) > 0, due <= now + within, now <= due + within)
 
 
-def offload_cold(s: State, k: Int, p: Int) -> Bool:
+def offload_cold(s: State, k: PolicyId, p: PageId) -> Bool:
     """Whether the page is outside near reuse, and not the session's newest page."""
     near = get(s, PARAM, k * NPARAM + NEAR)
     r = request_of(p)
@@ -42,7 +42,7 @@ def offload_cold(s: State, k: Int, p: Int) -> Bool:
     return and_(far, not_(newest), not_(offload_expected(s, p, near)))
 
 
-def offload_victim(s: State, k: Int, p: Int) -> Int:
+def offload_victim(s: State, k: PolicyId, p: PageId) -> Int:
     """Order of host replacement, lower goes first: LRU, or ARC's recency list while it is over its target."""
     t1 = 0
     for q in each(NP):
@@ -54,8 +54,8 @@ def offload_victim(s: State, k: Int, p: Int) -> Int:
     return get(s, LAST, p) + ite(last_list, 100000, 0)
 
 
-def offload_rule(s: State, k: Int) -> None:
-    """One act: settle quotes, place one page on the host, store one, prefetch one."""
+def offload_rule(s: State, k: PolicyId) -> None:
+    """Take back quotes of pages that returned, place one page on the host, store one, prefetch one."""
     now = get(s, NOW, 0)
     budget = own_in_flight(s, k) < get(s, PARAM, k * NPARAM + OWN_LINK)
 
@@ -111,6 +111,7 @@ OFFLOAD = Policy(
     name="offload",
     version="1",
     parameters={"near": 8, "lead": 8, "own_link": 2, "arc": 1},
+    edges=(("own_link", 4),),
     rule=offload_rule,
     manifest=Manifest(
         kind="offload",

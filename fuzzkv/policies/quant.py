@@ -27,7 +27,7 @@ COLD, LEVEL, OWN_LINK, HOST_LOW, QUOTA = 0, 1, 2, 3, 4
 BACKING, LOSSY, CONSUMED, RESTORING = 1, 2, 3, 4
 
 
-def quant_room(s: State, k: Int, r: Int) -> Bool:
+def quant_room(s: State, k: PolicyId, r: SessionId) -> Bool:
     """Whether one more page of the session fits the policy's own quality quota: what is lossy is read lossy,
     backup or not.
     """
@@ -38,8 +38,8 @@ def quant_room(s: State, k: Int, r: Int) -> Bool:
     return (lossy + 1) * share <= get(s, PARAM, k * NPARAM + QUOTA)
 
 
-def quant_rule(s: State, k: Int) -> None:
-    """One act: restore one page that is hot again, consume one backup, quantise one page, back one up."""
+def quant_rule(s: State, k: PolicyId) -> None:
+    """Restore one page that is hot again, consume one backup, quantise one page, back one up."""
     now = get(s, NOW, 0)
     hot, whole, oldest, ready, failed, cold = -1, -1, -1, -1, -1, -1
     for p in each(NP):
@@ -101,6 +101,7 @@ QUANT = Policy(
     name="quant",
     version="1",
     parameters={"cold": 12, "level": INT4, "own_link": 2, "host_low": 5, "quota": 250},
+    edges=(("quota", 400),),
     rule=quant_rule,
     manifest=Manifest(
         kind="quant",

@@ -56,7 +56,7 @@ def survey() -> tuple[dict[str, Policy], list[UsageError]]:
 
 
 def registered() -> dict[str, EntryPoint]:
-    """What installed packages register, by name; nothing of it is imported."""
+    """The entry points of installed packages, by name; nothing of it is imported."""
     found: dict[str, EntryPoint] = {}
     for point in entry_points(group=ENTRY_POINTS):
         found.setdefault(point.name, point)
@@ -207,10 +207,23 @@ def _check_fields(name: str, policy: Policy) -> None:
                 wrong = f"the parameter name {_shown(key)} isn't a plain name"
             elif type(value) is not int or value not in _INT64:
                 wrong = f"the parameter {key} is {_shown(value)}, not an integer of 64 bits"
+        wrong = wrong or _wrong_edges(fields["edges"], parameters)
     if wrong:
         raise UsageError(
             code="FKV005", value=repr(name), reason=wrong, cure="Declare parameters as {'name': 3}."
         )
+
+
+def _wrong_edges(edges: Any, parameters: Mapping[str, int]) -> str:
+    for edge in edges if isinstance(edges, tuple) else (edges,):
+        if not (
+            isinstance(edge, tuple)
+            and len(edge) == 2
+            and edge[0] in list(parameters)
+            and type(edge[1]) is int
+        ):
+            return f"the edge {_shown(edge)} isn't one of its parameters with an integer"
+    return ""
 
 
 def _wrong_evidence(evidence: Any) -> str:

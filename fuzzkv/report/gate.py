@@ -1,5 +1,5 @@
-"""What a gate looks like on the screen: a row for every check and policy set, then every failure with its clause, its
-case and the commands that run it again.
+"""The screen of a gate: a row for every check and policy set, then every failure with its clause, its case and the
+commands that run it again.
 
 It is made from the plain report of a gate (see :mod:`fuzzkv.gate.gate_report`).
 """

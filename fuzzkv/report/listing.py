@@ -16,7 +16,7 @@ MARKS: Final = {"ok": ("ok", "green"), "note": ("note", "bold magenta"), "proble
 
 
 class PolicyLike(Protocol):
-    """What the listing needs of a policy (read only)."""
+    """The attributes of a policy that the listing reads."""
 
     @property
     def name(self) -> str: ...
@@ -29,7 +29,7 @@ class PolicyLike(Protocol):
 
 
 class FindingLike(Protocol):
-    """What the listing needs of a finding of the doctor (read only)."""
+    """The attributes of one line of the doctor that the listing reads."""
 
     @property
     def level(self) -> str: ...
@@ -42,7 +42,7 @@ class FindingLike(Protocol):
 
 
 class AbilityLike(Protocol):
-    """What the listing needs of a feature of the engine that was tried (read only)."""
+    """The attributes of a tried feature of the engine that the listing reads."""
 
     @property
     def name(self) -> str: ...
@@ -52,6 +52,21 @@ class AbilityLike(Protocol):
     def tried(self) -> str: ...
     @property
     def said(self) -> str: ...
+
+
+class EnvironmentLike(Protocol):
+    """What the listing needs of an environment of a target (read only)."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def engine(self) -> str: ...
+    @property
+    def python_version(self) -> str: ...
+    @property
+    def source(self) -> str: ...
+    @property
+    def problem(self) -> str: ...
 
 
 VERDICTS: Final = {
@@ -140,6 +155,18 @@ def doctor_listing(findings: Sequence[FindingLike]) -> RenderableType:
         if finding.cure:
             grid.add_row("", "", Text(f"cure: {finding.cure}"))
     return grid
+
+
+def target_listing(version: str, environments: Sequence[EnvironmentLike]) -> RenderableType:
+    """A row a target: what ``--target`` calls it, its engine and Python, where it is from, and what is wrong with it."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    for title in ("target", "engine", "Python", "from", "state"):
+        table.add_column(title)
+    table.add_row("model", f"fuzzkv {version}", "", "here", Text("ready", style="green"))
+    for env in environments:
+        state = Text(env.problem, style="bold red") if env.problem else Text("ready", style="green")
+        table.add_row(env.name, env.engine or "none", env.python_version, env.source, state)
+    return table
 
 
 def _schedule(case: Case) -> Table:

@@ -1,5 +1,5 @@
-"""What the necessity of shared metadata looks like on the screen: a row for each piece, a pair of traces for each that is
-needed, and a row for each case.
+"""The screen of the metadata report: a row for each field, a pair of traces for each that is needed, and a row for
+each case.
 
 It is made from the plain report (see :mod:`fuzzkv.metadata.metadata_report`).
 """

@@ -1,4 +1,4 @@
-"""How a rollback audit is shown to a person: the ways in a table, one example, and what it comes to."""
+"""The screen of a rollback audit: the ways in a table, one example, and the verdict."""
 
 from __future__ import annotations
 

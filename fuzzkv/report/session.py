@@ -13,7 +13,7 @@ from fuzzkv.report.console import ConsoleReport, make_console
 from fuzzkv.report.ndjson import NdjsonReport
 
 
-class Session:
+class ReportSession:
     """Console and, with ``report_dir``, ``events.ndjson``. Give :attr:`listeners` to the hunt.
 
     It also counts what went by, so that a run that was cut short still ends with ``HuntFinished``.
@@ -44,7 +44,7 @@ class Session:
         """Print one line."""
         self.console.console.print(text, markup=False, soft_wrap=True)
 
-    def __enter__(self) -> Session:
+    def __enter__(self) -> ReportSession:
         return self
 
     def __exit__(

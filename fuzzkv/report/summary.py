@@ -1,4 +1,4 @@
-"""What a case looks like on the screen: the summary table, one line per case, and the closing sentence.
+"""The screen of cases: the summary table, one line per case, and the closing sentence.
 
 Colours are the terminal's own red, green and magenta with bold, which read on light and dark grounds; every
 colour repeats what a word says already, so nothing is lost without colour. All text of ours is ASCII.
@@ -137,9 +137,7 @@ def summary(
                 # Every line of a comment is one, so that the block can be pasted.
                 said = "".join(f"\n    # {line}" for line in wrap(title, max(20, width - 6)))
             parts.append(Text.assemble(replay, (said, "italic"), overflow="fold"))
-        # What an engine did is shown; only the model's rules can be reasoned about.
-        verb = "corpus show" if cases[0].get("target") == "vllm" else "explain"
-        parts += [Text(f"  fuzzkv {verb} {cases[0]['id']}{finished.flags}"), Text()]
+        parts += [Text(f"  fuzzkv explain {cases[0]['id']}{finished.flags}"), Text()]
     if finished.refused:
         refused = ", ".join(f"{count} x {what}" for what, count in sorted(finished.refused.items()))
         parts.append(Text(f"Refused by the contract: {refused}"))

@@ -38,12 +38,6 @@ FIRST_LOOK = 40
 """Schedules on which a rule is tried in Python before it is compiled."""
 LOOK = 2_000
 """Schedules on which it is seen what a policy does."""
-EDGES: Mapping[str, tuple[tuple[str, int], ...]] = {
-    "evict": (("quota", 400), ("quota", 600), ("own_link", 4)),
-    "offload": (("own_link", 4),),
-    "quant": (("quota", 400),),
-}
-"""More aggressive values that are tried: parameter and value."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +136,7 @@ def used_by(engine: BulkEngine, policy: str, *, look: int) -> set[str]:
 def edge_of(policy: Policy, config: Config, *, seed: int, schedules: int) -> list[dict[str, Any]]:
     """The policy with more aggressive parameters, alone: which invariant breaks, and how often."""
     found = []
-    for name, value in EDGES.get(policy.name, ()):
+    for name, value in policy.edges:
         bolder = policy.tuned(**{name: value})
         engine = BulkEngine((bolder,), config, seed=seed)
         result = try_alone(engine, policy.name, seed=seed, schedules=schedules)

@@ -1,4 +1,4 @@
-"""Who takes part in a hunt: each policy is tried alone first, and one that fails alone is left out."""
+"""Admission to a hunt: each policy is tried alone first, and one that fails alone is left out."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from fuzzkv.simulator.bulk.engine import BulkEngine
 
 
 @dataclass
-class Entrants:
-    """What trying each policy alone came to so far.
+class Admission:
+    """Tries each policy alone, and keeps the result so far.
 
     ``single`` are the names of those that fail alone, ``idle`` of those that pass and never act; ``engine`` is of
     all that pass, ``None`` if there are none (yet).

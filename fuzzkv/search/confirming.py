@@ -1,4 +1,4 @@
-"""Confirming cases on an engine: what a hunt and `fuzzkv replay --target vllm` do with a case."""
+"""Confirms cases of the model on an engine, for ``fuzzkv hunt`` and ``fuzzkv replay --target vllm``."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def alone_on_engine(recipe: Recipe, listeners: Sequence[Listener], *, device: st
     Raises ``EnvironmentFailure`` (FKV050) if no engine is installed or the worker fails.
     """
     from fuzzkv.targets.vllm.replay.confirm import confirm
-    from fuzzkv.targets.vllm.replay.script import Arm, Job
+    from fuzzkv.targets.vllm.replay.script import ReplayArm, ReplayJob
     from fuzzkv.targets.vllm.replay.translate import script_of
 
     config = recipe.config
@@ -73,10 +73,12 @@ def alone_on_engine(recipe: Recipe, listeners: Sequence[Listener], *, device: st
             cure="Install one, or use --no-engine.",
         )
     arms = tuple(
-        Arm(history.policies, script_of(history, step_cost=config.step_cost, page_cost=config.page_cost))
+        ReplayArm(
+            history.policies, script_of(history, step_cost=config.step_cost, page_cost=config.page_cost)
+        )
         for _, history in sorted(recipe.histories().items())
     )
-    job = Job(
+    job = ReplayJob(
         case_id=f"accept-{name}", kind="quality", arms=arms, endpoint=(), seed=1, tick_us=1, slack_ticks=0
     )
     logs = Path(tempfile.mkdtemp(prefix=f"fuzzkv-accept-{name}-"))
@@ -186,7 +188,7 @@ class Confirming:
 
 @dataclass(frozen=True)
 class Replayed:
-    """What a replay came to: ``fails`` is whether the case still fails, ``None`` if that can't be said."""
+    """The result of a replay: ``fails`` is whether the case still fails, ``None`` if that can't be said."""
 
     verdict: str
     detail: str
@@ -217,6 +219,13 @@ def replay_case(
         )
         detail = f"{case['class']['invariant']} is {'broken' if broken else 'kept'} by the set; {arms} of {len(histories) - 1} subsets pass"
         return Replayed("fails" if broken else "passes", detail, broken)
+    if target != "vllm":
+        raise UsageError(
+            code="FKV031",
+            value=f"--target {target}",
+            reason="cases of the model are confirmed on the engine of this environment alone",
+            cure="Use --target model or vllm.",
+        )
     if engine_name() == "none":
         raise EnvironmentFailure(
             code="FKV050",

@@ -7,12 +7,12 @@ are looked at before anything else, whether anything has to be compiled or not: 
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from fuzzkv.cases.filing import Witness, witnesses
+from fuzzkv.core.childproc import Child
 from fuzzkv.core.options import HuntOptions
 from fuzzkv.policies.registry import resolve
 from fuzzkv.semantics.policy import Policy
@@ -67,18 +67,9 @@ def compiling_beside(names: Sequence[str]) -> Iterator[None]:
         return
     # As much of the path as this process has: policies may be modules of the user's.
     path = {**os.environ, "PYTHONPATH": os.pathsep.join(part or os.getcwd() for part in sys.path)}
-    with subprocess.Popen(
-        [sys.executable, "-m", __name__, *names],
-        env=path,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    ) as process:
-        try:
-            yield
-            process.wait()
-        finally:
-            process.kill()
+    with Child([sys.executable, "-m", __name__, *names], environment=path) as child:
+        yield
+        child.wait()
 
 
 def compile_all(policies: Sequence[Policy]) -> None:

@@ -1,4 +1,4 @@
-"""The way of a hunt: accept each policy alone, search, shrink, file, confirm.
+"""A whole hunt on the model: admission, search, shrinking, filing, confirmation.
 
 What is found is filed at once, so an interrupt or a kill loses nothing; confirmations are added to the filed
 cases as they come.
@@ -18,7 +18,7 @@ from fuzzkv.events import Event, HuntFinished, HuntStarted, Listener, Outcome, P
 from fuzzkv.oracles.conflict import part_of_known
 from fuzzkv.oracles.thresholds import default_thresholds
 from fuzzkv.policies.registry import resolve
-from fuzzkv.search.admission import Entrants
+from fuzzkv.search.admission import Admission
 from fuzzkv.search.confirming import Confirming, engine_name
 from fuzzkv.search.first_look import compiling_beside, first_look
 from fuzzkv.search.loop import Search, found_event
@@ -30,7 +30,7 @@ from fuzzkv.simulator.bulk.tally import Tally
 
 @dataclass(frozen=True)
 class HuntResult:
-    """What a hunt came to: exit code, the filed cases, the names of policies that failed alone."""
+    """The result of a hunt: exit code, the filed cases, the names of policies that failed alone."""
 
     exit_code: int
     cases: tuple[dict[str, Any], ...]
@@ -42,7 +42,7 @@ class HuntResult:
 class _Hunt:
     options: HuntOptions
     listeners: Sequence[Listener]
-    entrants: Entrants
+    admission: Admission
     search: Search | None = None
     confirmed: int = 0
 
@@ -51,23 +51,23 @@ class _Hunt:
 
     @property
     def cases(self) -> list[dict[str, Any]]:
-        """What is filed; a case that couldn't be written is among them."""
+        """The filed cases; a case that couldn't be written is among them."""
         return [dict(done.case) for done in self.search.filing.filed.values()] if self.search else []
 
     def run(self, policies: Sequence[Policy]) -> None:
-        sound = self.entrants.sound(policies)
+        sound = self.admission.sound(policies)
         early = []
         with compiling_beside(self.options.policies):
-            for witness in first_look(sound, self.entrants.config, self.options):
+            for witness in first_look(sound, self.admission.config, self.options):
                 early.append(witness)
                 names = (p.name for slot, p in enumerate(sound) if witness.kind.mask >> slot & 1)
                 self.tell(found_event(tuple(names), witness))
-        self.entrants.admit(sound)
-        if self.entrants.engine is not None:
+        self.admission.admit(sound)
+        if self.admission.engine is not None:
             # Their masks and schedules are of all these policies.
-            if len(self.entrants.engine.names) < len(sound):
+            if len(self.admission.engine.names) < len(sound):
                 early = []
-            self.search = Search(self.options, self.entrants.engine, self.listeners, early=early)
+            self.search = Search(self.options, self.admission.engine, self.listeners, early=early)
             self.search.run()
             self.shrink_all(self.search)
             if self.options.confirm and self.cases:
@@ -109,7 +109,7 @@ class _Hunt:
         if self.search is not None:
             self.search.filing.index()
         cases, tally = self.cases, self.search.tally if self.search else Tally()
-        end = judge(self.entrants, self.search, conflict=bool(cases), interrupted=interrupted)
+        end = judge(self.admission, self.search, conflict=bool(cases), interrupted=interrupted)
         unconfirmed = tuple(case["id"] for case in cases if not case["confirmations"])
         self.tell(
             HuntFinished(
@@ -126,7 +126,7 @@ class _Hunt:
                 flags_of(self.options),
             )
         )
-        return HuntResult(end.exit_code, tuple(cases), tuple(self.entrants.single), end.outcome)
+        return HuntResult(end.exit_code, tuple(cases), tuple(self.admission.single), end.outcome)
 
 
 def hunt(options: HuntOptions, listeners: Sequence[Listener] = ()) -> HuntResult:
@@ -137,7 +137,7 @@ def hunt(options: HuntOptions, listeners: Sequence[Listener] = ()) -> HuntResult
     """
     began = time.monotonic()
     policies = resolve(options.policies)
-    run = _Hunt(options, listeners, Entrants(Config(), options.seed, listeners))
+    run = _Hunt(options, listeners, Admission(Config(), options.seed, listeners))
     run.tell(
         HuntStarted(
             tuple(p.name for p in policies),

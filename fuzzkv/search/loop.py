@@ -8,18 +8,30 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 from fuzzkv.cases.filing import Filing, Witness, witnesses
-from fuzzkv.core.budgets import BUDGET, CHUNK, ENFORCED, FREE
+from fuzzkv.core.budgets import BUDGET, CHUNK, ENFORCED, FREE, GENERATED
 from fuzzkv.core.options import HuntOptions
 from fuzzkv.errors import UsageError
-from fuzzkv.events import ConflictFound, Event, Listener, PhaseStarted, Progress, SearchDone, emit
+from fuzzkv.events import (
+    ConflictFound,
+    Event,
+    Listener,
+    PhaseStarted,
+    Progress,
+    SearchDone,
+    WarningRaised,
+    emit,
+)
 from fuzzkv.oracles.conflict import Kind, part_of_known
 from fuzzkv.oracles.residual import Residual
-from fuzzkv.search.warm_start import guided, proved
+from fuzzkv.search.generated import Generated
+from fuzzkv.search.warm_start import proved, short_witnesses
 from fuzzkv.search.workers import Task, search_alone, search_together
+from fuzzkv.semantics.schedule import Schedule
 from fuzzkv.simulator.bulk.engine import BulkEngine
-from fuzzkv.simulator.bulk.tally import Tally
+from fuzzkv.simulator.bulk.tally import Tally, merged
 from fuzzkv.solver.ascent import Climb
 from fuzzkv.strategies.covering_arrays import covered
+from fuzzkv.strategies.memory import open_database
 
 
 def found_event(names: Sequence[str], witness: Witness) -> ConflictFound:
@@ -46,14 +58,25 @@ class Search:
     seen: set[Kind] = field(default_factory=set)
     freed: dict[bool, float] = field(default_factory=dict)
     solved: list[Witness] = field(default_factory=list)
+    began: float = field(default_factory=time.monotonic)
     engine: BulkEngine = field(init=False)
     filing: Filing = field(init=False)
+    generated: Generated | None = field(init=False)
 
     def __post_init__(self) -> None:
         options = self.options
         self.engine = self.compiled.again(seed=options.seed, enforce=self.enforced, strength=options.strength)
         # The files are what a hunt is for: a disk that fails ends it.
         self.filing = Filing(self.engine, options.corpus, options.seed, self.listeners, forgiven=UsageError)
+        self.generated = None
+        if self.compiled.free:
+            self.generated = Generated(
+                self.compiled.again(seed=options.seed, enforce=self.enforced),
+                self.seen,
+                self._late,
+                self._tell_flaky,
+                open_database(options.database),
+            )
 
     @property
     def enforced(self) -> bool:
@@ -94,7 +117,7 @@ class Search:
         if len(self.engine.names) == 1:
             sets = "schedules of the one policy; a conflict takes two"
         self._tell(PhaseStarted("search", self.total, sets))
-        began = time.monotonic()
+        self.began = began = time.monotonic()
         early = False
         with closing(self._rounds()) as found_so_far:
             for self.tally in found_so_far:
@@ -102,8 +125,7 @@ class Search:
                 seconds = max(1e-9, time.monotonic() - began)
                 self._progress(seconds)
                 early = self.residual.upper < (self.options.stop_risk or 0)
-                late = self.options.max_time is not None and seconds > self.options.max_time
-                if early or late:
+                if early or self._late():
                     break
         self._tell_reached(early and self.tally.drawn < self.total)
 
@@ -128,7 +150,7 @@ class Search:
         def heard(climb: Climb) -> None:
             self._tell(Progress("solver", climb.depth, depth))
 
-        self.solved, done = guided(self.engine, depth, heard)
+        self.solved, done = short_witnesses(self.engine, depth, heard)
         self._tell(done)
         for witness in self.solved:
             self._meet(witness)
@@ -143,11 +165,35 @@ class Search:
             self.freed[on] = sample.freed_frames
             self.tally = sample.tally()
 
+    def _late(self) -> bool:
+        """Whether the time is over."""
+        limit = self.options.max_time
+        return limit is not None and time.monotonic() - self.began > limit
+
     def _rounds(self) -> Generator[Tally, None, None]:
-        """The search round by round, in this process or by workers."""
+        """The search round by round; with a policy in ordinary Python, Hypothesis generates a share before each."""
+        generated = self.generated
+        if generated is None:
+            yield from self._compiled_rounds(self.total)
+            return
+        left = self.total // GENERATED
+        with closing(self._compiled_rounds(self.total - left)) as rounds:
+            tally: Tally | None = Tally()
+            while tally is not None:
+                count = min(left, self.chunk // GENERATED)
+                left -= count
+                generated.draw(count)
+                yield merged([tally, generated.tally()])
+                following = next(rounds, None)
+                if following is not None:
+                    yield merged([following, generated.tally()])
+                tally = following
+
+    def _compiled_rounds(self, total: int) -> Generator[Tally, None, None]:
+        """What the compiled generator draws, in this process or by workers."""
         options, engine = self.options, self.engine
         if options.workers == 1:
-            return search_alone(engine, self.total, self.chunk)
+            return search_alone(engine, total, self.chunk)
         task = Task(
             given=options.policies,
             names=engine.names,
@@ -157,7 +203,7 @@ class Search:
             strength=options.strength,
             seeds=tuple(witness.events for witness in self.solved),
         )
-        return search_together(task, options.workers, self.total, self.chunk)
+        return search_together(task, options.workers, total, self.chunk)
 
     def _take(self) -> None:
         """Tell and file the kinds that are new in a round."""
@@ -171,10 +217,20 @@ class Search:
         self.seen.add(kind)
         if not self.filing.agrees(witness):
             return
+        if self.generated is not None:
+            self.generated.keep(Schedule(self.engine.names, witness.events))
         if not told:
             self._tell(found_event(self.filing.names(kind), witness))
         if kind.mask.bit_count() > 1 and not part_of_known(kind, self.seen):
             self.filing.keep(witness)
+
+    def _tell_flaky(self, kind: Kind) -> None:
+        """Say that a policy in Python does something else when a schedule runs again."""
+        names = " + ".join(self.filing.names(kind))
+        text = f"{names}: {kind.invariant} at {kind.primitive} is not shown when the same schedule runs again"
+        self._tell(
+            WarningRaised("FKV106", text, "Keep what a rule remembers in page.mark and cache.note only.")
+        )
 
     def _progress(self, seconds: float) -> None:
         tally = self.tally

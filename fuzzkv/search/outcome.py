@@ -1,22 +1,30 @@
-"""What a hunt came to: its outcome, its exit code, and what its summary says besides the cases."""
+"""The outcome of a hunt: its word, its exit code, and the remarks of its summary."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fuzzkv.core.options import HuntOptions
+from fuzzkv.core.options import CORPUS, HuntOptions
 from fuzzkv.errors import EXIT_CLEAN, EXIT_CONFLICT, EXIT_ENVIRONMENT, EXIT_INTERRUPTED
 from fuzzkv.events import Outcome
-from fuzzkv.search.admission import Entrants
+from fuzzkv.search.admission import Admission
 from fuzzkv.search.loop import Search
+from fuzzkv.semantics.layout import GOALS
 
-INTERACTIONS = (2, 3, 4, 5, 6, 8)
+INTERACTIONS = (
+    "quantised_quoted",
+    "condemned_away",
+    "dropped_quoted",
+    "copies_of_two",
+    "losses_of_two",
+    "page_of_two",
+)
 """Goals of which a hunt of several policies must reach one: two policies touched each other."""
 
 
 @dataclass(frozen=True)
-class Judgement:
+class HuntOutcome:
     """An outcome with its exit code and the words for it."""
 
     outcome: Outcome
@@ -26,29 +34,28 @@ class Judgement:
 
 def interacted(goals: Mapping[str, int]) -> bool:
     """Whether the policies of a search touched each other."""
-    reached = list(goals.values())
-    return any(reached[goal] for goal in INTERACTIONS)
+    return any(goals[name] for name in INTERACTIONS)
 
 
-def judge(entrants: Entrants, search: Search | None, *, conflict: bool, interrupted: bool) -> Judgement:
+def judge(admission: Admission, search: Search | None, *, conflict: bool, interrupted: bool) -> HuntOutcome:
     """The judgement of a hunt; ``search`` is ``None`` if it came to none, ``conflict`` says whether there are cases."""
     if interrupted:
-        return Judgement("interrupted", EXIT_INTERRUPTED, "What was found so far is filed.")
+        return HuntOutcome("interrupted", EXIT_INTERRUPTED, "What was found so far is filed.")
     if conflict:
-        return Judgement("conflict", EXIT_CONFLICT, remarks(search))
-    if entrants.single:
-        alone = ", ".join(entrants.single)
+        return HuntOutcome("conflict", EXIT_CONFLICT, remarks(search))
+    if admission.single:
+        alone = ", ".join(admission.single)
         text = f"single-policy: {alone} fails alone, which is no conflict. Mend it first."
-        return Judgement("failed", EXIT_ENVIRONMENT, text)
-    if entrants.idle:
-        text = f"{' and '.join(entrants.idle)} never acted: this hunt shows nothing about it."
-        return Judgement("vacuous", EXIT_ENVIRONMENT, text)
+        return HuntOutcome("failed", EXIT_ENVIRONMENT, text)
+    if admission.idle:
+        text = f"{' and '.join(admission.idle)} never acted: this hunt shows nothing about it."
+        return HuntOutcome("vacuous", EXIT_ENVIRONMENT, text)
     if search is not None and len(search.engine.names) > 1:
         tally = search.tally
         if not (interacted(tally.goals) or tally.refused):
             text = "The policies never touched each other: this hunt shows nothing."
-            return Judgement("vacuous", EXIT_ENVIRONMENT, text)
-    return Judgement("clean", EXIT_CLEAN, remarks(search))
+            return HuntOutcome("vacuous", EXIT_ENVIRONMENT, text)
+    return HuntOutcome("clean", EXIT_CLEAN, remarks(search))
 
 
 def remarks(search: Search | None) -> str:
@@ -63,7 +70,7 @@ def remarks(search: Search | None) -> str:
             f"the {without:.2f} that the same policies free without it."
         )
     goals = search.tally.goals
-    missed = [goal for goal, times in goals.items() if not times]
+    missed = [GOALS[name] for name, times in goals.items() if not times]
     rest = f"; never: {', '.join(missed)}" if missed else ""
     return f"Interactions that were to be reached: {len(goals) - len(missed)} of {len(goals)}{rest}."
 
@@ -71,5 +78,5 @@ def remarks(search: Search | None) -> str:
 def flags_of(options: HuntOptions) -> str:
     """What the printed commands need besides a case's id."""
     paths = ",".join(name for name in options.policies if ":" in name)
-    elsewhere = f" --corpus {options.corpus}" if options.corpus != HuntOptions().corpus else ""
+    elsewhere = f" --corpus {options.corpus}" if options.corpus != CORPUS else ""
     return elsewhere + (f" --policies {paths}" if paths else "")

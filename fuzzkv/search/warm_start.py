@@ -1,4 +1,4 @@
-"""The solver as the guide of a hunt: what it finds in short schedules is filed, and seeds the search.
+"""The warm start of a hunt: what the solver finds in short schedules is filed and seeds the search.
 
 It looks at every schedule of so many events, however long that takes (up to a limit that keeps a hunt alive), so that the
 same hunt comes to the same cases on every machine.
@@ -41,7 +41,9 @@ def proved(engine: BulkEngine) -> ProofDone:
     return ProofDone(len(sure), len(proofs), narrow, fits and len(sure) == len(proofs) and not narrow)
 
 
-def guided(engine: BulkEngine, depth: int, tell: Callable[[Climb], None]) -> tuple[list[Witness], SolverDone]:
+def short_witnesses(
+    engine: BulkEngine, depth: int, tell: Callable[[Climb], None]
+) -> tuple[list[Witness], SolverDone]:
     """Everything that schedules of up to ``depth`` events of the engine's policies show, and how far the solver came.
 
     Raises as ``Verification`` does.

@@ -1,0 +1,1 @@
+"""The KV semantics, written once: state, vocabulary, requests, blocks, operations, contract."""

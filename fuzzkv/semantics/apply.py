@@ -1,4 +1,4 @@
-"""What each event of a schedule does: the table from event codes to the texts."""
+"""The table from the event codes of a schedule to their transitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the ledger charges: answers that a lost or lossy page costs, measured on the engine.
+"""Calibrated costs of the quality ledger: answers that a lost or lossy page costs, measured on the engine, in permille.
 
 Per session of 1 to 8 pages of 32 tokens: the one-sided 95 % upper bound of the cache-induced failure rate (of
 the answers that full cache gets right, the share that the candidate gets wrong), in permille, on exact recall

@@ -6,7 +6,7 @@ from fuzzkv.semantics.facts import in_flight_on_device, slot
 from fuzzkv.semantics.vocabulary import *
 
 
-def take(s: State, g: Bool, p: Int, frame: Int, tag: Int, precision: Int) -> None:
+def take(s: State, g: Bool, p: PageId, frame: DeviceFrame, tag: Int, precision: Int) -> None:
     """The page takes a free device frame and its bytes are written there by the device, in stream order."""
     guard(g)
     put_if(s, g, DEV, p, frame)
@@ -20,7 +20,7 @@ def take(s: State, g: Bool, p: Int, frame: Int, tag: Int, precision: Int) -> Non
     put_if(s, g, D_CODED, frame, 0)
 
 
-def reserve(s: State, g: Bool, p: Int, frame: Int) -> None:
+def reserve(s: State, g: Bool, p: PageId, frame: DeviceFrame) -> None:
     """The page takes a free device frame that a copy will fill."""
     guard(g)
     put_if(s, g, DEV, p, frame)
@@ -32,7 +32,7 @@ def reserve(s: State, g: Bool, p: Int, frame: Int) -> None:
     put_if(s, g, D_CODED, frame, 0)
 
 
-def share(s: State, g: Bool, p: Int, frame: Int) -> None:
+def share(s: State, g: Bool, p: PageId, frame: DeviceFrame) -> None:
     """The page maps a frame that others refer to as well."""
     guard(g)
     put_if(s, g, DEV, p, frame)
@@ -40,7 +40,7 @@ def share(s: State, g: Bool, p: Int, frame: Int) -> None:
     add_if(s, g, D_REF, frame, 1)
 
 
-def heir(s: State, frame: Int, p: Int) -> Int:
+def heir(s: State, frame: DeviceFrame, p: PageId) -> PageId:
     """Another page that maps the frame, or ``CACHED`` if only the index refers to it."""
     found = CACHED
     for q in each(NP):
@@ -48,7 +48,7 @@ def heir(s: State, frame: Int, p: Int) -> Int:
     return found
 
 
-def empty(s: State, g: Bool, frame: Int) -> None:
+def empty(s: State, g: Bool, frame: DeviceFrame) -> None:
     """The frame goes back to its pool, or waits for the fence where frees are deferred."""
     guard(g)
     put_if(s, g, D_PAGE, frame, ite(get(s, DEFER, 0) == 1, PENDING, FREE))
@@ -59,14 +59,14 @@ def empty(s: State, g: Bool, frame: Int) -> None:
     put_if(s, g, D_CODED, frame, 0)
 
 
-def clear_scales(s: State, g: Bool, frame: Int) -> None:
+def clear_scales(s: State, g: Bool, frame: DeviceFrame) -> None:
     """A clean free resets the frame's scales with its payload."""
     guard(and_(g, or_(get(s, D_SIDE, frame) != 0, get(s, D_CODED, frame) != 0)))
     put_if(s, g, D_SIDE, frame, 0)
     put_if(s, g, D_CODED, frame, 0)
 
 
-def let_go(s: State, g: Bool, p: Int) -> None:
+def let_go(s: State, g: Bool, p: PageId) -> None:
     """The page lets go of its device frame; whoever else refers to the frame keeps it."""
     d = get(s, DEV, p)
     held = and_(g, d >= 0)

@@ -1,4 +1,4 @@
-"""What a policy could be shown before it acts: facts about one page, and sums that several policies share.
+"""Facts about one page, and sums that several policies share, of which a guard may be built.
 
 A guard is a condition over these.  A text takes, by name, the state ``s``, the slot ``k`` of the policy that would act, and
 what the act says: its page ``p`` or session ``r``, and the rest.
@@ -35,27 +35,27 @@ from fuzzkv.semantics.ops.transfers import entry_of, spilled_into
 from fuzzkv.semantics.vocabulary import *
 
 
-def device_in_flight(s: State, p: Int) -> Bool:
+def device_in_flight(s: State, p: PageId) -> Bool:
     """A copy in flight reads or fills the page's device frame."""
     return and_(get(s, DEV, p) >= 0, in_flight_on_device(s, slot(get(s, DEV, p))))
 
 
-def host_in_flight(s: State, p: Int) -> Bool:
+def host_in_flight(s: State, p: PageId) -> Bool:
     """A copy in flight reads or fills the page's host frame."""
     return and_(get(s, HOST, p) >= 0, in_flight_on_host(s, slot(get(s, HOST, p))))
 
 
-def seen_lately(s: State, k: Int, p: Int) -> Bool:
+def seen_lately(s: State, k: PolicyId, p: PageId) -> Bool:
     """The page was read within the horizon of the policy's evidence."""
     return get(s, LIFE, p) - get(s, SEEN, p) <= get(s, MF_HORIZON, k)
 
 
-def warranted(s: State, p: Int, use: Int) -> Bool:
+def warranted(s: State, p: PageId, use: Int) -> Bool:
     """The target of the page's certificate covers the use."""
     return warrants(get(s, CERT, p), use)
 
 
-def lasts(s: State, p: Int) -> Bool:
+def lasts(s: State, p: PageId) -> Bool:
     """The page's certificate is within its horizon."""
     return get(s, LIFE, p) - get(s, CERT_AT, p) <= get(s, CERT_FOR, p)
 
@@ -65,48 +65,48 @@ def same_layout(s: State, layout: Int) -> Bool:
     return get(s, LAYOUT, 0) == layout
 
 
-def own_scales(s: State, p: Int) -> Bool:
+def own_scales(s: State, p: PageId) -> Bool:
     """The scales beside the page's payload are its own."""
     frame = slot(get(s, DEV, p))
     return get(s, D_SIDE, frame) == get(s, D_TAG, frame)
 
 
-def written_off(s: State, p: Int) -> Bool:
+def written_off(s: State, p: PageId) -> Bool:
     """The page was declared evicted: no reader expects it."""
     return get(s, EVICTED, p) == 1
 
 
-def entry_full(s: State, p: Int, covers: Int) -> Bool:
+def entry_full(s: State, p: PageId, covers: Int) -> Bool:
     """The copy that the index entry of the page names is complete."""
     return get(s, X_FULL, slot(entry_of(s, key_of(get(s, WANT, p), covers)))) == 1
 
 
-def entry_on_device(s: State, p: Int, covers: Int) -> Bool:
+def entry_on_device(s: State, p: PageId, covers: Int) -> Bool:
     """The index entry of the page names a device frame."""
     return get(s, X_TIER, slot(entry_of(s, key_of(get(s, WANT, p), covers)))) == ON_DEVICE
 
 
-def entry_coming(s: State, p: Int, covers: Int) -> Bool:
+def entry_coming(s: State, p: PageId, covers: Int) -> Bool:
     """A copy is in flight to where the index entry of the page points."""
     return spilled_into(s, slot(entry_of(s, key_of(get(s, WANT, p), covers))))
 
 
-def entry_own(s: State, p: Int, covers: Int) -> Bool:
+def entry_own(s: State, p: PageId, covers: Int) -> Bool:
     """The index entry of the page names the bytes that its reader expects."""
     return get(s, X_TAG, slot(entry_of(s, key_of(get(s, WANT, p), covers)))) == get(s, WANT, p)
 
 
-def unwrapped(s: State, r: Int) -> Bool:
+def unwrapped(s: State, r: SessionId) -> Bool:
     """The session's window isn't in a ring, or not yet past its end."""
     return or_(get(s, RING, r) == 0, get(s, RING_OFF, r) <= WINDOW)
 
 
-def stands(s: State, r: Int, n: Int) -> Bool:
+def stands(s: State, r: SessionId, n: Int) -> Bool:
     """Every group of the session has its state at the boundary after ``n`` pages."""
     return or_(get(s, GROUP, r) == 0, kept_boundary(s, r, n) == n)
 
 
-def without_hole(s: State, r: Int, n: Int) -> Bool:
+def without_hole(s: State, r: SessionId, n: Int) -> Bool:
     """Each of the session's first ``n`` pages can be served."""
     hole = 0
     for i in each(PAGES):
@@ -114,7 +114,7 @@ def without_hole(s: State, r: Int, n: Int) -> Bool:
     return hole == 0
 
 
-def filed_there(s: State, frame: Int, queue: Int) -> Bool:
+def filed_there(s: State, frame: DeviceFrame, queue: QueueId) -> Bool:
     """The frame is filed in the queue from which it is claimed."""
     return get(s, D_QUEUE, frame) == queue + 1
 
@@ -132,7 +132,7 @@ def link_queue(s: State) -> Int:
     return ite(get(s, LINK_FREE, 0) > get(s, NOW, 0), get(s, LINK_FREE, 0) - get(s, NOW, 0), 0)
 
 
-def losses(s: State, p: Int) -> Int:
+def losses(s: State, p: PageId) -> Int:
     """Losses charged to the page's session, in permille of its recall."""
     return get(s, R_LOSS, request_of(p))
 

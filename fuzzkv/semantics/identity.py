@@ -1,4 +1,4 @@
-"""What the bytes of a page depend on: ghost tags, index keys, and what a wrong tag says about its cause.
+"""Ghost tags and index keys: one number that says what the bytes of a page depend on, and what a wrong one tells.
 
 A ghost tag is one number with a field for each thing that bytes depend on, so a reader that meets a wrong tag
 can name what is wrong with it: another owner's bytes, another branch, another adapter, another layout ...  An
@@ -34,7 +34,7 @@ def next_in_field(value: Int, size: int) -> Int:
     return ite(value + 1 >= size, 1, value + 1)
 
 
-def session_tag(s: State, r: Int) -> Int:
+def session_tag(s: State, r: SessionId) -> Int:
     """The part of the expected tag that all pages of a session share."""
     return (
         1
@@ -46,12 +46,12 @@ def session_tag(s: State, r: Int) -> Int:
     )
 
 
-def tokens_in(s: State, r: Int, i: Int) -> Int:
+def tokens_in(s: State, r: SessionId, i: Int) -> Int:
     """Tokens in page ``i`` of a session, 0 for a full page."""
     return ite(i == get(s, R_N, r) - 1, get(s, R_RES, r), 0)
 
 
-def expect(s: State, g: Bool, r: Int, i: Int) -> None:
+def expect(s: State, g: Bool, r: SessionId, i: Int) -> None:
     """Set the tag that the reader of page ``i`` of a session expects from now on."""
     guard(g)
     p = r * PAGES + i
@@ -105,7 +105,7 @@ def same_text(tag: Int, other: Int) -> Bool:
     return and_(text, index, rest)
 
 
-def blame(tag: Int, want: Int) -> Int:
+def blame(tag: Int, want: Int) -> InvariantId:
     """The invariant that a reader who wants one tag and meets another sees broken (I2 to I9)."""
     text = div(tag - 1, T_TEXT) != div(want - 1, T_TEXT)
     index = field(tag, T_INDEX, T_TOKENS) != field(want, T_INDEX, T_TOKENS)

@@ -370,18 +370,20 @@ CLAUSES: tuple[str, ...] = (
 )
 """Clauses of the contract; the ``REFUSED`` column uses their index."""
 
-GOALS: tuple[str, ...] = (
-    "a page was offered to its reader from the host",
-    "a copy was in flight when a reader had to wait",
-    "a page was quantised while another policy relied on its host copy",
-    "a page was condemned while another policy had moved it",
-    "a host copy was destroyed while another policy's promise stood on its page",
-    "two policies' copies were in flight at once",
-    "losses of two policies were charged to one request",
-    "the host tier was full when a policy wanted a frame",
-    "a policy acted on a page that another had acted on",
-)
-"""Interactions that a hunt has to reach at least once, or it reports itself as vacuous."""
+GOALS: dict[str, str] = {
+    "host_offer": "a page was offered to its reader from the host",
+    "link_busy": "a copy was in flight when a reader had to wait",
+    "quantised_quoted": "a page was quantised while another policy relied on its host copy",
+    "condemned_away": "a page was condemned while another policy had moved it",
+    "dropped_quoted": "a host copy was destroyed while another policy's promise stood on its page",
+    "copies_of_two": "two policies' copies were in flight at once",
+    "losses_of_two": "losses of two policies were charged to one request",
+    "host_full": "the host tier was full when a policy wanted a frame",
+    "page_of_two": "a policy acted on a page that another had acted on",
+}
+"""Interactions that a hunt has to reach at least once, or it reports itself as vacuous: name and what happens.  The
+``GOAL`` column counts them in this order.
+"""
 
 
 def constants() -> dict[str, int]:
@@ -392,5 +394,6 @@ def constants() -> dict[str, int]:
             names[name] = value
     names.update({"P_" + name.upper(): i for i, name in enumerate(PRIMITIVES)})
     names.update({"C_" + name.upper().replace("-", "_"): i for i, name in enumerate(CLAUSES)})
+    names.update({"GOAL_" + name.upper(): i for i, name in enumerate(GOALS)})
     names.update({f"I{i}": i for i in range(1, NINV)})
     return names

@@ -1,4 +1,4 @@
-"""The whole run as data: a configuration, an order of policy slots and a sequence of events.
+"""A run as data: a configuration, an order of policy slots and a sequence of events.
 
 Everything takes or returns this one type: hunt, shrinker, solver, replay, corpus and reports.
 """

@@ -1,4 +1,4 @@
-"""Sessions: how one opens, with its pages computed or still to do, and how one ends."""
+"""Sessions (vLLM's requests): opening one, with its pages computed or still to do, and closing one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RUNS_ON = 2
 """Pages by which the output of a queued session may run on after it has degenerated."""
 
 
-def new_page(s: State, g: Bool, p: Int) -> None:
+def new_page(s: State, g: Bool, p: PageId) -> None:
     """A page of a session begins: nothing is known of it, and nobody has said or done anything about it."""
     guard(g)
     put_if(s, g, OWNED, p, 1)
@@ -36,7 +36,7 @@ def new_page(s: State, g: Bool, p: Int) -> None:
         put_if(s, g, DUE, k * NP + p, 0)
 
 
-def open_session(s: State, g: Bool, r: Int, n: Int, computed: Bool, primitive: int) -> None:
+def open_session(s: State, g: Bool, r: SessionId, n: Int, computed: Bool, primitive: PrimitiveId) -> None:
     """A session of ``n`` pages opens in a slot that has none: its context is computed, or it waits."""
     guard(g)
     put_if(s, g, R_ACTIVE, r, 1)
@@ -79,7 +79,7 @@ def open_session(s: State, g: Bool, r: Int, n: Int, computed: Bool, primitive: i
         violate(s, and_(g, get(s, H_PAGE, f) == ORPHAN - r), I11, NOBODY, r * PAGES, primitive)
 
 
-def open_page(s: State, g: Bool, p: Int, frame: Int) -> None:
+def open_page(s: State, g: Bool, p: PageId, frame: DeviceFrame) -> None:
     """A session's text has grown over a page boundary: a new page is written into a free frame."""
     guard(g)
     new_page(s, g, p)
@@ -87,7 +87,7 @@ def open_page(s: State, g: Bool, p: Int, frame: Int) -> None:
     take(s, g, p, frame, 0, EXACT)
 
 
-def forget_host(s: State, g: Bool, p: Int) -> None:
+def forget_host(s: State, g: Bool, p: PageId) -> None:
     """The page's host copy is given up, if no copy in flight uses it; a pinned frame stays behind without an
     owner.
     """
@@ -102,7 +102,7 @@ def forget_host(s: State, g: Bool, p: Int) -> None:
     put_if(s, ok, HOST, p, -1)
 
 
-def close_page(s: State, g: Bool, p: Int) -> None:
+def close_page(s: State, g: Bool, p: PageId) -> None:
     """A page is no longer part of its session: its frames and quotes are given back."""
     guard(g)
     let_go(s, g, p)
@@ -115,7 +115,7 @@ def close_page(s: State, g: Bool, p: Int) -> None:
         put_if(s, g, MARK, k * NP + p, 0)
 
 
-def abandon(s: State, g: Bool, r: Int, low: Int) -> None:
+def abandon(s: State, g: Bool, r: SessionId, low: Int) -> None:
     """Copies in flight of a session's pages from ``low`` on deliver nothing, but stay on the link till their
     time; what they were to fill is given back.  A device step that ran ahead can't be called back.
     """
@@ -140,7 +140,7 @@ def abandon(s: State, g: Bool, r: Int, low: Int) -> None:
         let_go(s, and_(mine, to_device, get(s, DEV, p) == d, get(s, D_FILL, d) == 0), p)
 
 
-def close_session(s: State, g: Bool, r: Int) -> None:
+def close_session(s: State, g: Bool, r: SessionId) -> None:
     """A session ends: its frames and quotes are given back; what the index refers to stays cached."""
     guard(g)
     put_if(s, g, R_ACTIVE, r, 0)
@@ -152,7 +152,7 @@ def close_session(s: State, g: Bool, r: Int) -> None:
         close_page(s, and_(g, get(s, OWNED, p) == 1), p)
 
 
-def compute(s: State, g: Bool, r: Int) -> None:
+def compute(s: State, g: Bool, r: SessionId) -> None:
     """The device computes the pages of a session that are still to do, into free frames.
 
     What is computed anew behind exact pages is exact, whatever it was computed behind before; and so is expected
@@ -178,7 +178,7 @@ def compute(s: State, g: Bool, r: Int) -> None:
     done(s, g, P_PREFILL, NOBODY, r * PAGES, get(s, R_N, r))
 
 
-def missing_frames(s: State, r: Int) -> Int:
+def missing_frames(s: State, r: SessionId) -> Int:
     """Device frames that a waiting session still needs."""
     n = 0
     for i in each(PAGES):
@@ -186,7 +186,7 @@ def missing_frames(s: State, r: Int) -> Int:
     return n
 
 
-def coming_pages(s: State, r: Int) -> Int:
+def coming_pages(s: State, r: SessionId) -> Int:
     """Pages of a waiting session that are on their way to the device."""
     n = 0
     for i in each(PAGES):

@@ -1,4 +1,4 @@
-"""What a policy in ordinary Python sees and does: the cache as objects, over the same state and primitives."""
+"""The object view for policies in ordinary Python: the cache, its pages and sessions over the same state and operations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fuzzkv.semantics.layout import (
     PAGES,
     SIZES,
 )
-from fuzzkv.semantics.ops.registry import DOES, FRAMES, PLACES, USUAL
+from fuzzkv.semantics.ops.registry import FRAMES, OPERATIONS, PLACES, USUAL
 from fuzzkv.semantics.policy import Policy
 
 
@@ -179,9 +179,9 @@ class Cache:
         self._names = tuple(parameters)
 
     def __getattr__(self, name: str) -> Callable[..., bool]:
-        act = DOES.get(name)
+        act = OPERATIONS.get(name)
         if act is None:
-            raise AttributeError(f"a policy has no {name!r}; it can do {', '.join(sorted(DOES))}")
+            raise AttributeError(f"a policy has no {name!r}; it can do {', '.join(sorted(OPERATIONS))}")
 
         def acting(*arguments: SupportsIndex, **named: SupportsIndex) -> bool:
             numbers = [a.__index__() for a in arguments]
@@ -275,7 +275,7 @@ class Custom:
     """A policy in ordinary Python: a subclass says what it is and writes ``act``.
 
     ``kind``, ``actions`` (see ``does``), ``evidence``, ``source`` and ``fidelity`` make its manifest;
-    ``parameters``, ``workload`` and ``version`` are those of ``Policy``; ``name`` is the class's own name if
+    ``parameters``, ``edges``, ``workload`` and ``version`` are those of ``Policy``; ``name`` is the class's own name if
     it is empty.  It keeps nothing in itself: setting an attribute
     in ``act`` raises ``AttributeError``.
     """
@@ -294,6 +294,7 @@ class Custom:
     fidelity: ClassVar[str] = "[R]"
     version: ClassVar[str] = "1"
     parameters: ClassVar[Mapping[str, int]] = {}
+    edges: ClassVar[tuple[tuple[str, int], ...]] = ()
     workload: ClassVar[tuple[str, ...]] = ()
 
     def act(self, cache: Cache) -> None:
@@ -312,14 +313,14 @@ class Custom:
         def rule(s: Any, k: int) -> None:
             acting.act(Cache(s, k, parameters))
 
-        # Its source, and so its digest, is the class's.
-        rule.__wrapped__ = cls  # type: ignore[attr-defined]
         return Policy(
             name=cls.name or cls.__name__,
             version=cls.version,
             parameters=parameters,
+            edges=cls.edges,
             rule=rule,
             free=True,
+            owner=cls,
             workload=cls.workload,
             manifest=Manifest(
                 kind=cls.kind,

@@ -23,10 +23,28 @@ from fuzzkv.semantics.layout import constants
 Int = Any
 Bool = Any
 State = Any
+# Numbers of things: plain integers that only the stub (``vocabulary.pyi``) tells apart, for type checkers.
+SessionId = PageId = PolicyId = DeviceFrame = HostFrame = CopyId = EntryId = QueueId = Any
+InvariantId = PrimitiveId = ClauseId = GoalId = AnyId = AnyNumber = PageColumn = Any
 
 __all__ = [
+    "AnyId",
+    "AnyNumber",
     "Bool",
+    "ClauseId",
+    "CopyId",
+    "DeviceFrame",
+    "EntryId",
+    "GoalId",
+    "HostFrame",
     "Int",
+    "InvariantId",
+    "PageColumn",
+    "PageId",
+    "PolicyId",
+    "PrimitiveId",
+    "QueueId",
+    "SessionId",
     "State",
     "add_if",
     "and_",

@@ -1,0 +1,1 @@
+"""Runs a schedule on the semantics: interpreters, histories, the compiled search kernel."""

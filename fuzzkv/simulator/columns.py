@@ -1,4 +1,4 @@
-"""Which columns a text reads and which it writes, from its written-out source."""
+"""The columns that an operation reads and writes, from its written-out source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Histories: what happened when a policy set ran under a schedule."""
+"""Histories: every event and primitive of a run of a policy set under a schedule."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from fuzzkv.semantics.layout import (
     CLAUSES,
     COLUMNS,
     GOALS,
-    NGOAL,
     NPRIM,
     PRIMITIVES,
 )
@@ -40,10 +39,10 @@ class Record:
 
 @dataclass(frozen=True)
 class History:
-    """A run: the policies that took part, every primitive in order, what it came to, and the sums at its end.
+    """A run: the policies that took part, every primitive in order, its outcome, and the sums at its end.
 
     ``latencies`` of all steps in ticks; ``freed`` device capacity that pages gave up, in quarter frames x
-    ticks; ``refused`` counts the contract's refusals by clause, ``goals`` the interactions reached.
+    ticks; ``refused`` counts the contract's refusals by clause, ``goals`` how often each interaction was reached, by name.
     """
 
     schedule: Schedule
@@ -119,7 +118,7 @@ def run_history(
             if mask >> k & 1
         },
         refused={clause: s[c["REFUSED"] + i] for i, clause in enumerate(CLAUSES) if s[c["REFUSED"] + i]},
-        goals={GOALS[i]: s[c["GOAL"] + i] for i in range(NGOAL) if s[c["GOAL"] + i]},
+        goals={name: s[c["GOAL"] + i] for i, name in enumerate(GOALS) if s[c["GOAL"] + i]},
         freed=s[c["FREED"]],
         ticks=s[now],
         steps=s[c["STEPS"]],

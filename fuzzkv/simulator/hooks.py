@@ -1,11 +1,11 @@
-"""The written-out reader with somebody in between: each act of a rule is told, and may be kept from happening."""
+"""The written-out interpreter with hooks: each act of a rule is reported first, and may be kept from happening."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fuzzkv.semantics.ops.registry import DOES
+from fuzzkv.semantics.ops.registry import OPERATIONS
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.view import Tap, tapping
 from fuzzkv.simulator.interpreters import fresh_module
@@ -27,7 +27,7 @@ def tapped_apply(policies: Sequence[Policy], tap: Tap) -> Callable[..., None]:
 
         return call
 
-    for name, text in DOES.items():
+    for name, text in OPERATIONS.items():
         if unique_name(text) in space:
             space[unique_name(text)] = tapped(name, space[unique_name(text)])
     if not any(policy.free for policy in policies):

@@ -1,4 +1,4 @@
-"""The two readers of the one text that run on numbers in Python: plain, and written out.
+"""The two interpreters of the semantics that run on numbers in Python: plain, and written out.
 
 The compiled one is in ``simulator.bulk.core``.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from types import CodeType
@@ -85,13 +86,10 @@ def plain_apply(policies: Sequence[Policy]) -> Callable[..., None]:
 
 
 def begin(policies: Sequence[Policy], mask: int) -> None:
-    """What comes before every run of an arm: a free rule that keeps state of its own in Python starts afresh.
-
-    Such a rule has an attribute ``fresh``, a function without arguments.
-    """
+    """Before every run of an arm: clear the state that free rules keep in Python."""
     for k, policy in enumerate(policies):
-        if policy.free and mask >> k & 1 and hasattr(policy.rule, "fresh"):
-            policy.rule.fresh()
+        if policy.fresh is not None and mask >> k & 1:
+            policy.fresh()
 
 
 def text_digest(policies: Sequence[Policy]) -> str:
@@ -102,16 +100,23 @@ def text_digest(policies: Sequence[Policy]) -> str:
     """
     rules = [(policy.rule, policy.free) for policy in policies]
     told = [repr((policy.manifest, policy.workload)) for policy in policies]
-    text = module_source(rules, trace=False) + "".join([*map(rule_digest, policies), *told])
+    text = _numbered(module_source(rules, trace=False)) + "".join([*map(rule_digest, policies), *told])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def rule_digest(policy: Policy) -> str:
-    """What the policy does, as 16 hex digits: a hash of its rule with everything that it calls, written out."""
+    """A digest of the policy's rule, 16 hex digits: a hash of its rule with everything that it calls, written out."""
     if policy.free:
         # The rule may be an object with a method ``__call__``.
         rule = policy.rule if inspect.isroutine(policy.rule) else type(policy.rule)
-        text = inspect.getsource(rule)
+        text = inspect.getsource(policy.owner or rule)
     else:
-        text = write_out([policy.rule], trace=False)
+        text = _numbered(write_out([policy.rule], trace=False))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _numbered(text: str) -> str:
+    """Written-out source with its functions numbered: a digest is about what they do, not where they lie or what they are called."""
+    names = re.findall(r"^def (\w+)\(", text, re.MULTILINE)
+    numbers = {name: f"f{i}" for i, name in enumerate(names)}
+    return re.sub(r"\w+", lambda word: numbers.get(word[0], word[0]), text)

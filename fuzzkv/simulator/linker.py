@@ -157,7 +157,8 @@ class _WriteOut(ast.NodeTransformer):
         name = call.func.id
         args = [self.visit(a) for a in call.args]
         if name == "guard":
-            stop = {"Bool": ast.Constant(False), "Int": ast.Constant(0)}.get(self.returns)
+            truth = self.returns in ("Bool", "bool")
+            stop = ast.Constant(False if truth else 0) if self.returns else None
             return ast.If(ast.UnaryOp(ast.Not(), args[0]), [ast.Return(stop)], [])
         if name == "skip":
             return ast.If(ast.UnaryOp(ast.Not(), args[0]), [ast.Continue()], [])

@@ -1,4 +1,4 @@
-"""What a run comes to, read from its last state: violations, damage, who acted."""
+"""The outcome of a run, read from its last state: violations, damage, who acted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Violation:
 
 @dataclass(frozen=True)
 class ArmOutcome:
-    """What one arm (a subset of the policies) of a schedule came to: violations in order, damage by page, who
+    """The outcome of one arm (a subset of the policies) of a schedule: violations in order, damage by page, who
     acted (bit mask).
     """
 

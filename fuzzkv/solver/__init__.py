@@ -1,1 +1,1 @@
-"""Z3 over the same semantics: searches for shortest violations, proofs, explanations."""
+"""Z3 and SAT over the same semantics: shortest schedules, certificates, proofs for any length."""

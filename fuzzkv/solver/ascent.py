@@ -1,4 +1,4 @@
-"""The search of the solver: every set of some policies, one event deeper at a time, until nothing new is left in the time.
+"""Iterative deepening: every set of some policies, one event deeper at a time, until the time is over.
 
 At each depth a set is asked for a violation that isn't known yet; an answer is judged on the machine, its class is taken
 away, and the set is asked again.  When there is none, every schedule of that many events is safe but for the classes found,
@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from fuzzkv.semantics.schedule import Event
-from fuzzkv.solver.asking import Asked, Space
+from fuzzkv.solver.asking import SolverQuestion, Space
 from fuzzkv.solver.unrolling import Target
 
 Events = tuple[Event, ...]
@@ -24,7 +24,7 @@ PATIENCE = 60
 
 @dataclass(frozen=True)
 class Judged:
-    """What the machine says of a schedule: the classes that the whole set shows, or which smaller sets fail under it."""
+    """The verdict of the machine on a schedule: the classes that the whole set shows, or which smaller sets fail under it."""
 
     shown: tuple[Target, ...] = ()
     failing: tuple[int, ...] = ()
@@ -77,7 +77,7 @@ class Ascent:
         self.climbs = [Climb(mask, space) for mask, space in spaces.items()]
         self._judge, self._deepest, self._tell = judge, 0, tell
         self._workers = workers or max(1, min(2, os.cpu_count() or 1))
-        self._running: dict[int, tuple[Asked, float]] = {}
+        self._running: dict[int, tuple[SolverQuestion, float]] = {}
 
     def run(self, seconds: float, deepest: int = 64) -> None:
         """Go on for so long, or to so many events.  An interrupt ends the questions and is raised."""
@@ -122,7 +122,7 @@ class Ascent:
                     theirs = {*part.found, *part.aside} if part is not climb else ()
                     climb.aside.update(dict.fromkeys(theirs, 0))
             began = time.monotonic()
-            asked = Asked(climb.space, climb.depth + 1, known=climb.known, seconds=left)
+            asked = SolverQuestion(climb.space, climb.depth + 1, known=climb.known, seconds=left)
             climb.questions += 1
             self._running[climb.mask] = (asked, began)
         return bool(self._running)
@@ -163,7 +163,7 @@ class Ascent:
         climb.spurious += 1
         excused = not set(judged.failing) <= set(climb.space.arms)
         if climb.space.wide:
-            # The envelope is wider than the policy; arms of one would be as wide and exclude what is real.
+            # What a manifest declares is more than the policy does; arms of it would be as wide and exclude what is real.
             climb.space = climb.space.without(events)
             if climb.spurious >= PATIENCE:
                 climb.ending = "envelope"

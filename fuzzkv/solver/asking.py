@@ -60,7 +60,7 @@ def unrolled(space: Space, *, delayed: bool = False) -> Unrolling:
     )
 
 
-class Asked:
+class SolverQuestion:
     """A question that is being answered.
 
     Is there a schedule of ``depth`` events that shows ``target`` (or, without one, anything that isn't among ``known``)?

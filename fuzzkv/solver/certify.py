@@ -59,7 +59,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Certificate:
-    """What came of it: the shortest schedule known, whether that is certified, and in words why or why not.
+    """The result of certifying a case: the shortest schedule known, whether that is certified, and in words why or why not.
 
     ``shortest_in`` is a part of the machine in which there is none with fewer events, if one was gone through.
     """
@@ -115,7 +115,7 @@ def used(recipe: Recipe) -> Window:
 
 
 def judge_of(recipe: Recipe, target: Target) -> Callable[[Events], Events | None]:
-    """What the machine says of a schedule that the solver found."""
+    """The machine's verdict on schedules that the solver found."""
 
     def judge(events: Events) -> Events | None:
         other = Recipe(recipe.schedule.with_events(events), recipe.policies, recipe.config)
@@ -216,7 +216,7 @@ def shrunk(case: Mapping[str, Any], policies: Sequence[Policy] = ()) -> Case:
     kind = next((k for k in kinds if (k.invariant, k.actor, k.primitive) == target), None)
     if kind is None:
         raise UsageError(
-            code="FKV057",
+            code="FKV024",
             value=str(case["id"]),
             reason="it doesn't fail any more, so there is nothing to shrink",
             cure="Replay it: it may be fixed on this version.",

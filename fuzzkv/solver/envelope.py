@@ -1,4 +1,4 @@
-"""What the solver knows of a policy in ordinary Python: its manifest.
+"""The over-approximation of a policy in ordinary Python by its manifest.
 
 An act of it is up to ``CALLS`` primitives, each one that the manifest declares or that only says something, with any
 arguments.  That is wider than the policy: an answer may be a schedule that the policy itself would never make harmful.  The
@@ -11,17 +11,19 @@ from collections.abc import Callable
 from typing import Any
 
 from fuzzkv.semantics.layout import SAID
-from fuzzkv.semantics.ops.registry import DOES
+from fuzzkv.semantics.ops.registry import OPERATIONS
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.simulator.symbolic.circuit import Circuit
-from fuzzkv.simulator.symbolic.interpreter import Reader, SymbolicState
+from fuzzkv.simulator.symbolic.interpreter import SymbolicInterpreter, SymbolicState
 from fuzzkv.solver.texts import arguments_of
 
 CALLS = 2
 """Primitives of one act."""
 
 
-def envelope(policy: Policy, reader: Reader, circuit: Circuit) -> Callable[[SymbolicState, int], None]:
+def overapproximation(
+    policy: Policy, reader: SymbolicInterpreter, circuit: Circuit
+) -> Callable[[SymbolicState, int], None]:
     """An act of any policy with this manifest, as something to read in the place of the rule."""
     names = sorted({action.primitive for action in policy.manifest.actions} | SAID)
 
@@ -29,7 +31,7 @@ def envelope(policy: Policy, reader: Reader, circuit: Circuit) -> Callable[[Symb
         given: list[Any] = []
         for argument, (low, high) in arguments_of(name, reader.window).items():
             given.append(k if argument == "k" else circuit.unknown(low, high))
-        reader.text(DOES[name])(s, True, *given)
+        reader.text(OPERATIONS[name])(s, True, *given)
 
     def act(s: SymbolicState, k: int) -> None:
         for _ in range(CALLS):

@@ -5,7 +5,7 @@ run, begun in any state in which they hold, ends in one in which they hold and b
 dropped until the rest is (so a broken clause costs just what stands on it), and the invariants are asked about over what
 is left.  Numbers are integers without bound; pages, frames, copies and policies are those of a window.
 
-Every invariant is tried for the envelope first: whatever policies do with the primitives that the set declares.  Those
+Every invariant is tried for the over-approximation first: whatever policies do with the primitives that the set declares.  Those
 that this doesn't prove are tried again for the rules as they are.
 """
 
@@ -88,7 +88,7 @@ def prove(
     composition = Composition(policies, window or usual_window(policies))
     attempt = _Attempt(composition, _Limits(began + seconds, question), processes, tell)
     common = [FIRST, composition.settling, *composition.events]
-    ways: dict[Breadth, list[Text]] = {"any policies": [*common, *composition.envelope]}
+    ways: dict[Breadth, list[Text]] = {"any policies": [*common, *composition.overapproximation]}
     if composition.rules:
         ways["these rules"] = [*common, *composition.rules]
     proofs: dict[str, Proof] = {}
@@ -107,7 +107,7 @@ def prove(
     return Proofs(
         policies=tuple(policy.name for policy in policies),
         events=tuple(text.name for text in composition.events),
-        primitives=tuple(text.name for text in composition.envelope),
+        primitives=tuple(text.name for text in composition.overapproximation),
         window=composition.window,
         premises=tuple(premise.says for premise in PREMISES),
         proofs=tuple(proofs.values()),
@@ -119,7 +119,7 @@ def prove(
 
 
 class _Attempt:
-    """What was shown so far, by text and goal."""
+    """The goals that were shown so far, by operation."""
 
     def __init__(self, composition: Composition, limits: _Limits, processes: int, tell: Tell | None) -> None:
         self.composition, self.limits, self.tell = composition, limits, tell

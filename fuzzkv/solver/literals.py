@@ -1,4 +1,4 @@
-"""A circuit's questions to Z3: can these literals hold together, and if not, which of them can't?"""
+"""Z3 on a circuit: whether some literals can hold together, and if not, which of them can't."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fuzzkv.simulator.symbolic.circuit import Circuit, Literal
 
 
 class Literals:
-    """What a circuit says, asked one question after another.  Gates that are made later are asserted with the question
+    """Asks a circuit one question after another.  Gates that are made later are asserted with the question
     that first needs them; what ``circuit.always`` requires holds in every answer.
     """
 

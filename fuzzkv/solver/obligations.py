@@ -1,4 +1,4 @@
-"""What has to be shown for a proof by induction: assumptions and goals for every text that can run.
+"""Proof obligations of an induction: assumptions and goals for every operation that can run.
 
 Each text (``solver.texts``) is run once over a state that nobody knows, within a window.  Columns that no text ever
 changes keep the numbers of the first state; which these are is found by running the texts until nothing new changes.
@@ -22,10 +22,10 @@ from fuzzkv.semantics.ops.primitives import settle
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import Config
 from fuzzkv.simulator.start import first_state
-from fuzzkv.simulator.symbolic.interpreter import Reader, SymbolicState
+from fuzzkv.simulator.symbolic.interpreter import SymbolicInterpreter, SymbolicState
 from fuzzkv.simulator.symbolic.scope import Window
 from fuzzkv.simulator.symbolic.terms import Terms, boolean
-from fuzzkv.solver.texts import Text, envelope_of, events_of, rules_of
+from fuzzkv.solver.texts import Text, events_of, overapproximation_of, rules_of
 
 REPORTED = (
     *(
@@ -64,7 +64,7 @@ class Segment:
     goals: list[tuple[str, Term]] = field(default_factory=list)
 
 
-class _Reader(Reader):
+class _Reader(SymbolicInterpreter):
     """A reader that hands settling over, and gives any number for what is only reported."""
 
     def __init__(self, window: Window, at_settle: Callable[[SymbolicState], None]) -> None:
@@ -106,7 +106,7 @@ class Composition:
         self.events = tuple(events_of(self.policies, window))
         self.settling = Text("settle", lambda _, s: self.reader.whole(settle)(s))
         self.rules = tuple(rules_of(self.policies))
-        self.envelope = tuple(envelope_of(self.policies))
+        self.overapproximation = tuple(overapproximation_of(self.policies))
         self.unknown = {*REPORTED, *CONFIGURED, "MF_HORIZON"}
         self._settled: set[str] = set()
         self._segments: list[Segment] = []
@@ -123,7 +123,7 @@ class Composition:
     @property
     def texts(self) -> tuple[Text, ...]:
         """Everything that can run."""
-        return (self.settling, *self.events, *self.rules, *self.envelope)
+        return (self.settling, *self.events, *self.rules, *self.overapproximation)
 
     # What can be any number.
 
@@ -188,7 +188,7 @@ class Composition:
         return self._names
 
     def _first_state(self) -> Segment:
-        """What has to hold in the first state of any configuration."""
+        """The obligations in the first state of any configuration."""
         cells: list[Any] = list(self._first)
         assumed: list[tuple[str, Term]] = []
         for name in (*CONFIGURED, "MF_HORIZON"):
@@ -205,7 +205,7 @@ class Composition:
     # Texts.
 
     def segments(self, text: Text) -> list[Segment]:
-        """What has to be shown for a text, from its begin to its end."""
+        """The obligations of an operation, from its begin to its end."""
         if text.name not in self._known:
             self._known[text.name] = self._run(text)
         return self._known[text.name]

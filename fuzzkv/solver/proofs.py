@@ -1,4 +1,4 @@
-"""What a proof comes to, as data: a verdict for every invariant, what it stands on, and where it fails."""
+"""Proofs as data: a verdict for every invariant, the facts that it stands on, and where it fails."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Gap:
 
 @dataclass(frozen=True)
 class Proof:
-    """What came of one invariant: the verdict, for whom and the facts that it stands on.
+    """The result for one invariant: the verdict, for whom and the facts that it stands on.
 
     ``gaps`` say where it fails or, if it is proved for these rules alone, where it fails for any policies.  ``seconds``
     are those of its own goals, facts left out.
@@ -44,8 +44,8 @@ class Proof:
 
 @dataclass(frozen=True)
 class Proofs:
-    """What came of a composition, and what it was: the texts that can run, the window, the premises about its
-    configuration; which facts hold for the envelope and for the rules, and why the others don't.
+    """The results of a composition, and what it was: the operations that can run, the window, the premises about its
+    configuration; which facts hold for the over-approximation and for the rules, and why the others don't.
     """
 
     policies: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What ``fuzzkv verify --keep`` shows of the lengths of known cases, written into the corpus.
+"""Writes what ``fuzzkv verify --keep`` shows of the lengths of known cases into the corpus.
 
 A case whose schedule is the shortest of its class in the window that was searched says so from then on, and the next
 ``verify`` needn't ask again.  A shorter schedule is filed beside the old case, which says so.  Classes of which there is no
@@ -21,7 +21,7 @@ from fuzzkv.solver.verify import Refuted, Verification
 
 
 @dataclass
-class Keeping:
+class BoundRecorder:
     """Writes what a verification shows into a corpus, class by class; what is written so far survives an interrupt.
 
     ``noted`` and ``filed`` are the ids of cases that say now how short they are, and of those that were filed because they are

@@ -1,4 +1,4 @@
-"""Whether known schedules are the shortest of their classes: each is asked for one event less, the shortest first.
+"""Asks of known schedules whether they are the shortest of their classes: one event less each, the shortest first.
 
 One named class is asked about far more cheaply than anything new (``solver.ascent``), so depths are reached here that a
 search without a start wouldn't come to.
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from fuzzkv.semantics.schedule import Event
 from fuzzkv.solver.ascent import Judge
-from fuzzkv.solver.asking import Asked, Space, unrolled
+from fuzzkv.solver.asking import SolverQuestion, Space, unrolled
 from fuzzkv.solver.unrolling import Target, Unrolling
 
 Events = tuple[Event, ...]
@@ -62,7 +62,7 @@ class Refuting:
         self._spaces = {(claim.mask, claim.target): spaces[claim.mask] for claim in claims}
         self._judge, self._tell = judge, tell
         self._workers = workers or max(1, min(2, os.cpu_count() or 1))
-        self._running: list[tuple[Claim, Asked]] = []
+        self._running: list[tuple[Claim, SolverQuestion]] = []
         self._unrolled: dict[tuple[int, tuple[int, ...]], Unrolling] = {}
 
     def run(self, seconds: float) -> None:
@@ -101,7 +101,7 @@ class Refuting:
             if shared is None or len(shared.events) > depth:
                 shared = self._unrolled[key] = unrolled(space)
             longest = left if len(open_) <= self._workers else min(left, turn * 2**claim.tries)
-            asked = Asked(space, depth, target=claim.target, seconds=longest, unrolling=shared)
+            asked = SolverQuestion(space, depth, target=claim.target, seconds=longest, unrolling=shared)
             self._running.append((claim, asked))
 
     def _take(self) -> None:

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
+from fuzzkv.core.childproc import Child
 from fuzzkv.errors import EnvironmentFailure
 from fuzzkv.simulator.symbolic.circuit import FALSE, TRUE, Circuit, Literal, Truth, Word
 
@@ -49,7 +49,7 @@ class Question:
 
     def __init__(self, circuit: Circuit, *truths: Any, watched: tuple[Any, ...] = ()) -> None:
         self._circuit = circuit
-        self._process: subprocess.Popen[bytes] | None = None
+        self._child: Child | None = None
         self._told: Any = None
         holds = [*circuit.always, *(circuit.literal(truth) for truth in truths)]
         self._trivial = FALSE in holds
@@ -69,20 +69,14 @@ class Question:
             file.write(f"p cnf {len(self._circuit)} {self.clauses}\n{self._text}".encode())
             self._text = ""
             file.seek(0)
-            self._process = subprocess.Popen(
-                [_program(), *options], stdin=file, stdout=self._told, stderr=subprocess.DEVNULL
-            )
+            self._child = Child([_program(), *options], stdin=file, stdout=self._told)
 
     def answer(self) -> Model | bool | None:
         """A model if the answer is yes, ``False`` if it is no, ``None`` if it wasn't known in time."""
         if self._trivial:
             return False
-        assert self._process is not None
-        try:
-            self._process.wait()
-        except BaseException:
-            self.cancel()
-            raise
+        assert self._child is not None
+        self._child.wait()
         with self._told as file:
             file.seek(0)
             told = file.read()
@@ -96,13 +90,12 @@ class Question:
     @property
     def running(self) -> bool:
         """Whether it is still being answered."""
-        return self._process is not None and self._process.poll() is None
+        return self._child is not None and self._child.status is None
 
     def cancel(self) -> None:
         """Ask no more."""
-        if self._process is not None and self._process.poll() is None:
-            self._process.kill()
-            self._process.wait()
+        if self._child is not None:
+            self._child.kill()
 
 
 def _program() -> str:

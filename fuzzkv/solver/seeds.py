@@ -1,4 +1,4 @@
-"""Classes of conflict and short schedules of them, from the compiled search: where the solver begins.
+"""First schedules of each class of conflict, from a short compiled search and the shrinker, for the solver to begin with.
 
 What is found here is real, but nobody says yet that it is the shortest; that is the solver's part (``solver.refuting``).
 """
@@ -27,7 +27,7 @@ FREE = 200
 Seeds = dict[int, dict[Target, tuple[Event, ...]]]
 
 
-def seeds(
+def first_schedules(
     policies: Sequence[Policy],
     config: Config,
     *,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fuzzkv.semantics.schedule import Event
-from fuzzkv.solver.asking import Asked, Space
+from fuzzkv.solver.asking import SolverQuestion, Space
 from fuzzkv.solver.unrolling import Target
 
 Events = tuple[Event, ...]
@@ -47,7 +47,7 @@ def shortest(
             if tell is not None:
                 tell(len(best) - 1, delayed)
             questions += 1
-            asked = Asked(space, len(best) - 1, target=target, delayed=delayed, seconds=left)
+            asked = SolverQuestion(space, len(best) - 1, target=target, delayed=delayed, seconds=left)
             answer = asked.answer()
             if answer is False:
                 break
@@ -85,7 +85,7 @@ def absent(
             return None
         if tell is not None:
             tell(depth, delayed)
-        answer = Asked(space, depth, target=target, delayed=delayed, seconds=left).answer()
+        answer = SolverQuestion(space, depth, target=target, delayed=delayed, seconds=left).answer()
         if answer is None:
             return None
         if answer is not False:

@@ -1,6 +1,6 @@
-"""The texts that can run for a policy set: its events, its rules read exactly, and the envelope of its manifests.
+"""The operations that can run for a policy set: its events, its rules read exactly, and an over-approximation of its manifests.
 
-The envelope is any primitive that a manifest declares, or that only says something, with any arguments, by any policy of
+The over-approximation is any primitive that a manifest declares, or that only says something, with any arguments, by any policy of
 the set: whatever the policies do comes to a sequence of those.
 """
 
@@ -12,23 +12,23 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from fuzzkv.semantics.layout import NR, PAGES, SAID
-from fuzzkv.semantics.ops.registry import DOES, FRAMES, PLACES
+from fuzzkv.semantics.ops.registry import FRAMES, OPERATIONS, PLACES
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import ACT, BOUNDS, LATE, OPS, TICK
-from fuzzkv.simulator.symbolic.interpreter import Reader, SymbolicState
+from fuzzkv.simulator.symbolic.interpreter import SymbolicInterpreter, SymbolicState
 from fuzzkv.simulator.symbolic.scope import Window
 
 _ENDLESS = (TICK, LATE)
 
 
-class Setting(Protocol):
-    """What a text runs in: a reader, a policy set, a window, and arguments that nobody knows."""
+class InterpreterSetting(Protocol):
+    """The setting of an operation: an interpreter, a policy set, a window, and arguments that nobody knows."""
 
     policies: tuple[Policy, ...]
     window: Window
 
     @property
-    def reader(self) -> Reader:
+    def reader(self) -> SymbolicInterpreter:
         """Who reads it."""
 
     def unknown_from(self, low: int, high: int | None) -> Any:
@@ -40,7 +40,7 @@ class Text:
     """Something that can run: its name and what it does to a state."""
 
     name: str
-    run: Callable[[Setting, SymbolicState], None]
+    run: Callable[[InterpreterSetting, SymbolicState], None]
 
 
 def events_of(policies: Sequence[Policy], window: Window) -> Iterator[Text]:
@@ -59,8 +59,10 @@ def events_of(policies: Sequence[Policy], window: Window) -> Iterator[Text]:
             yield Text(name, _event(op, (low_a, None if op in _ENDLESS else high_a), (low_b, high_b)))
 
 
-def _event(op: int, a: tuple[int, int | None], b: tuple[int, int | None]) -> Callable[[Setting, Any], None]:
-    def run(c: Setting, s: SymbolicState) -> None:
+def _event(
+    op: int, a: tuple[int, int | None], b: tuple[int, int | None]
+) -> Callable[[InterpreterSetting, Any], None]:
+    def run(c: InterpreterSetting, s: SymbolicState) -> None:
         c.reader.apply(s, c.policies, op, c.unknown_from(*a), c.unknown_from(*b), 0)
 
     return run
@@ -72,23 +74,23 @@ def rules_of(policies: Sequence[Policy]) -> Iterator[Text]:
         if policy.free:
             continue
 
-        def run(c: Setting, s: SymbolicState, k: int = k) -> None:
+        def run(c: InterpreterSetting, s: SymbolicState, k: int = k) -> None:
             c.reader.apply(s, c.policies, ACT, k, 0, 1 << k)
 
         yield Text(f"act of {policy.name}", run)
 
 
-def envelope_of(policies: Sequence[Policy]) -> Iterator[Text]:
+def overapproximation_of(policies: Sequence[Policy]) -> Iterator[Text]:
     """The primitives that the policies may use, by any of them, with any arguments."""
     declared = {action.primitive for policy in policies for action in policy.manifest.actions}
     for name in sorted(declared | SAID):
         yield Text(name, _primitive(name))
 
 
-def _primitive(name: str) -> Callable[[Setting, Any], None]:
-    does = DOES[name]
+def _primitive(name: str) -> Callable[[InterpreterSetting, Any], None]:
+    does = OPERATIONS[name]
 
-    def run(c: Setting, s: SymbolicState) -> None:
+    def run(c: InterpreterSetting, s: SymbolicState) -> None:
         bounds = arguments_of(name, c.window)
         values = [c.unknown_from(low, high) for low, high in bounds.values()]
         c.reader.text(does)(s, True, *values)
@@ -101,5 +103,5 @@ def arguments_of(name: str, window: Window) -> dict[str, tuple[int, int]]:
     sizes = window.names()
     counts = {"k": sizes["NK"], "p": sizes["NP"], "r": sizes["NR"], "x": sizes["NX"]}
     counts |= {"frame": sizes["NH" if name in FRAMES else "ND"], "n": sizes["PAGES"] + 1}
-    names = list(inspect.signature(DOES[name]).parameters)[2:]
+    names = list(inspect.signature(OPERATIONS[name]).parameters)[2:]
     return {a: (0, counts[a] - 1) if a in counts else PLACES[a] for a in names}

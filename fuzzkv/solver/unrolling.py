@@ -42,9 +42,9 @@ from fuzzkv.simulator.columns import columns_of
 from fuzzkv.simulator.linker import unique_name
 from fuzzkv.simulator.start import first_state
 from fuzzkv.simulator.symbolic.circuit import Circuit
-from fuzzkv.simulator.symbolic.interpreter import Reader, SymbolicState, Truth
+from fuzzkv.simulator.symbolic.interpreter import SymbolicInterpreter, SymbolicState, Truth
 from fuzzkv.simulator.symbolic.scope import Window
-from fuzzkv.solver.envelope import envelope
+from fuzzkv.solver.envelope import overapproximation
 
 Target = tuple[str, str | None, str]
 """What is looked for: an invariant, who breaks it first (``None``: nobody) and with which primitive."""
@@ -86,13 +86,15 @@ class Unrolling:
         self.window = _wide_enough(window, policies, first)
         looked, written = columns_of([policy.rule for policy in policies if not policy.free], apart=_TELLS)
         # What a rule looks at isn't only a report.
-        self.reader = Reader(self.circuit, self.window, [name for name in _REPORTS if name not in looked])
+        self.reader = SymbolicInterpreter(
+            self.circuit, self.window, [name for name in _REPORTS if name not in looked]
+        )
         self.full = (1 << len(policies)) - 1
         self.states = {mask: SymbolicState(self.reader, first) for mask in (self.full, *arms)}
         self.events: list[tuple[Any, Any, Any]] = []
         for policy in policies:
             if policy.free:
-                self.reader.read_as(policy.rule, envelope(policy, self.reader, self.circuit))
+                self.reader.read_as(policy.rule, overapproximation(policy, self.reader, self.circuit))
         free = any(policy.free for policy in policies)
         self._fades_apart = "RELEVANT" not in looked | written and not free
 
@@ -256,10 +258,10 @@ def _wide_enough(window: Window, policies: Sequence[Policy], first: Sequence[int
     if window.requests == NR:
         return window
     circuit = Circuit()
-    reader = Reader(circuit, window)
+    reader = SymbolicInterpreter(circuit, window)
     try:
         for k, policy in enumerate(policies):
-            act = envelope(policy, reader, circuit) if policy.free else reader.text(policy.rule)
+            act = overapproximation(policy, reader, circuit) if policy.free else reader.text(policy.rule)
             act(SymbolicState(reader, first), k)
     except IndexError:
         return replace(window, requests=NR)

@@ -29,7 +29,7 @@ from fuzzkv.solver.ascent import Ascent, Climb, Judged
 from fuzzkv.solver.asking import Space
 from fuzzkv.solver.certify import Part, shortest_in, used
 from fuzzkv.solver.refuting import Claim, Refuting
-from fuzzkv.solver.seeds import seeds
+from fuzzkv.solver.seeds import first_schedules
 from fuzzkv.solver.unrolling import Target, Unrolling
 from fuzzkv.strategies.covering_arrays import enabled
 
@@ -66,13 +66,13 @@ class Refuted:
         return self.shortest == "certified" or (self.shortest != "known" and self.needs is None)
 
 
-Known = dict[int, dict[Target, Refuted]]
+KnownClasses = dict[int, dict[Target, Refuted]]
 """By set (mask) and class."""
 
 
 @dataclass(frozen=True)
 class SetVerdict:
-    """What is known of one set: ``refuted``, or ``bounded(k)``: every schedule of up to k events is safe but for the classes."""
+    """The result of one set: ``refuted``, or ``bounded(k)``: every schedule of up to k events is safe but for the classes."""
 
     policies: tuple[str, ...]
     refuted: tuple[Refuted, ...]
@@ -89,7 +89,7 @@ class SetVerdict:
 
 @dataclass
 class Verified:
-    """What came of all sets, the smaller ones first."""
+    """The results of all sets, the smaller ones first."""
 
     window: Window
     sets: list[SetVerdict] = field(default_factory=list)
@@ -119,7 +119,7 @@ class Verification:
     shown to be the shortest, or a shorter one is found.
 
     Policies in ordinary Python are known by their manifests (``solver.envelope``): what is found beside one is real, for
-    the machine ran it, but that nothing is found holds only for acts of as many primitives as the envelope has.  So no
+    the machine ran it, but that nothing is found holds only for acts of as many primitives as the over-approximation has.  So no
     schedule of such a set is said to be the shortest.  Raises
     ``UsageError`` for a window that lacks a page or a session that a rule names by its number (FKV030).
     """
@@ -160,7 +160,7 @@ class Verification:
         return Recipe(Schedule(self.names(mask), events), chosen, self.config)
 
     def judge(self, mask: int, events: Events) -> Judged:
-        """What the machine says: the Python reader runs the set and every smaller one."""
+        """The machine's verdict: the Python interpreter runs the set and every smaller one."""
         recipe = self.recipe(mask, events)
         full = (1 << len(recipe.policies)) - 1
         arms = outcomes(recipe.histories(enforce=self.enforce))
@@ -170,11 +170,11 @@ class Verification:
         shown = [f.kind for f in findings(arms, full) if not f.consequence]
         return Judged(tuple((kind.invariant, kind.actor, kind.primitive) for kind in shown))
 
-    def filed(self, corpus: Path) -> Known:
+    def filed(self, corpus: Path) -> KnownClasses:
         """What the corpus has of these very policies and this configuration, if it still fails: by set and class, with
         how short its schedule is known to be.
         """
-        found: Known = {}
+        found: KnownClasses = {}
         for mask, one in self.ours(corpus):
             best = found.setdefault(mask, {})
             if one.target not in best or len(one.events) < len(best[one.target].events):
@@ -258,7 +258,7 @@ class Verification:
         result.seconds = time.monotonic() - began
         return result
 
-    def _seed(self, known: Known, seconds: float, left: Callable[[], float]) -> None:
+    def _seed(self, known: KnownClasses, seconds: float, left: Callable[[], float]) -> None:
         self._sow(known, 0, lambda: left() < seconds / 2)
         # Another seed's schedules may shrink to shorter ones, which costs less than to ask for them.
         for seed in range(1, SEEDS):
@@ -267,18 +267,20 @@ class Verification:
             self._sow(known, seed, lambda: left() < seconds * (1 - SOWING))
 
     @staticmethod
-    def _long(known: Known) -> bool:
+    def _long(known: KnownClasses) -> bool:
         """Whether there is a class about whose length the solver wouldn't soon be done."""
         classes = [found for classes in known.values() for found in classes.values()]
         return any(found.shortest == "known" and len(found.events) > SHORT for found in classes)
 
-    def _sow(self, known: Known, seed: int, late: Callable[[], bool]) -> None:
+    def _sow(self, known: KnownClasses, seed: int, late: Callable[[], bool]) -> None:
         """Add what a short search finds: classes that aren't known, and shorter schedules of those that are."""
 
         def drawn(schedules: int, classes: int) -> None:
             self._say(f"a short search: {schedules:,} schedules, kinds of failures: {classes}")
 
-        found = seeds(self.policies, self.config, enforce=self.enforce, seed=seed, tell=drawn, late=late)
+        found = first_schedules(
+            self.policies, self.config, enforce=self.enforce, seed=seed, tell=drawn, late=late
+        )
         for mask, classes in found.items():
             for target, events in classes.items():
                 old = known.get(mask, {}).get(target)
@@ -287,7 +289,7 @@ class Verification:
                     known.setdefault(mask, {})[target] = Refuted(self.names(mask), target, events, "known")
 
     def _refute(
-        self, known: Known, spaces: dict[int, Space], climbs: Sequence[Climb], seconds: float
+        self, known: KnownClasses, spaces: dict[int, Space], climbs: Sequence[Climb], seconds: float
     ) -> None:
         """Ask about those classes, one by one, that the search of every schedule didn't come to."""
         claims = []
@@ -312,7 +314,7 @@ class Verification:
         length = len(found.events)
         return climb.aside.get(found.target, 0) >= length and climb.depth >= length - 1
 
-    def _answered(self, known: Known, claim: Claim) -> None:
+    def _answered(self, known: KnownClasses, claim: Claim) -> None:
         old = known[claim.mask][claim.target]
         case = old.case if claim.events == old.events else ""
         word = "proved" if claim.shown else "known"

@@ -16,24 +16,10 @@ import numpy as np
 
 from fuzzkv.errors import UsageError, did_you_mean
 from fuzzkv.semantics.policy import Policy
-from fuzzkv.semantics.schedule import (
-    ACT,
-    ARRIVE,
-    BOUNDS,
-    EXTRA,
-    FADE,
-    GROW,
-    OF_SESSION,
-    OPS,
-    PRESSURE,
-    QUEUE,
-    STEP,
-    TICK,
-    Event,
-)
+from fuzzkv.semantics.schedule import ACT, EXTRA, OPS, PRESSURE, STEP, Event
 from fuzzkv.strategies import drawing
+from fuzzkv.strategies.model import model_space
 
-_WEIGHTS = {TICK: 2, ARRIVE: 2, STEP: 8, ACT: 12, FADE: 2, QUEUE: 2, GROW: 4}
 PRESSURES = 4
 """Levels of pressure: none, a tight device pool, a tight host pool, both."""
 
@@ -57,16 +43,16 @@ def enabled(policies: Sequence[Policy]) -> tuple[int, ...]:
 def odds_of(policies: Sequence[Policy]) -> Any:
     """The table of events: weight (0: not drawn), bounds of ``a`` and ``b``, owner."""
     table = np.zeros((len(OPS), 6), dtype=np.int64)
-    for op in enabled(policies):
-        low_a, high_a, low_b, high_b = BOUNDS[op]
-        owner = 2 if op == ACT else int(op in OF_SESSION)
-        table[op] = (
-            _WEIGHTS.get(op, 1),
+    space = model_space([policy.name for policy in policies], [OPS[op] for op in enabled(policies)])
+    for operation in space.operations:
+        (low_a, high_a), (low_b, high_b) = operation.bounds
+        table[OPS.index(operation.name)] = (
+            operation.weight,
             low_a,
-            len(policies) - 1 if op == ACT else high_a,
+            high_a,
             low_b,
             high_b,
-            owner,
+            operation.owner,
         )
     return table
 

@@ -1,1 +1,1 @@
-"""Where a schedule runs."""
+"""Where a schedule runs, and the environments of the engines that run it."""

@@ -186,7 +186,7 @@ def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 KILLED = """
 import itertools, sys
-from fuzzkv import corpus
+from fuzzkv.cases import corpus
 from tests.samples import make_case, confirmation
 corpus.save_case(make_case(0), sys.argv[1])
 print("go", flush=True)

@@ -15,10 +15,11 @@ from fuzzkv import cli
 from fuzzkv.cases.casebook import read_case
 from fuzzkv.cases.corpus import Case, case_id, is_live, load_case, save_case, validate
 from fuzzkv.cases.live_cases import make_live_case, read_live_case
+from fuzzkv.cases.live_history import MOST_ROWS, history_of
 from fuzzkv.errors import UsageError
-from fuzzkv.explain.explanation import explain
 from fuzzkv.metadata.metadata_report import necessity
-from fuzzkv.targets.vllm.arms import Arms
+from fuzzkv.targets.environments import Environment
+from fuzzkv.targets.vllm.arms import Arm, Arms
 from fuzzkv.targets.vllm.engine.config import EngineConfig
 from fuzzkv.targets.vllm.history import LiveHistory, LiveViolation
 from fuzzkv.targets.vllm.policies import resolve
@@ -103,13 +104,33 @@ def test_a_case_of_the_model_has_no_engine_and_a_live_one_needs_it() -> None:
 
 
 def test_readers_of_the_other_kind_refuse_it() -> None:
-    for read in (read_case, explain):
-        with pytest.raises(UsageError, match=r"FKV101: fkv-.*'fuzzkv replay' runs it"):
-            read(live_case())
+    with pytest.raises(UsageError, match=r"FKV101: fkv-.*'fuzzkv replay' runs it"):
+        read_case(live_case())
     with pytest.raises(UsageError, match="FKV101"):
         read_live_case(make_case())
     report = necessity([live_case()])
     assert report["left_out"] == [{"id": live_case()["id"], "why": "it is a case of a live engine"}]
+
+
+def test_a_live_case_carries_the_log_of_its_runs_outside_its_id() -> None:
+    case = live_case()
+    kept = case["history"]
+    assert [arm["policies"] for arm in kept["arms"]] == [[], [PAIR[0]], [PAIR[1]], list(PAIR)]
+    assert ["arrive", 0] in kept["log"]
+    without = {key: value for key, value in case.items() if key != "history"}
+    assert case_id(without) == case["id"] and validate(without, "x")
+    with pytest.raises(UsageError, match="FKV014"):
+        validate({**case, "history": {**kept, "log": [["store+", "x"]]}}, "x")
+    with pytest.raises(UsageError, match="FKV014"):
+        validate(make_case(history=kept), "x")
+
+
+def test_a_log_that_is_too_long_isn_t_kept() -> None:
+    long = LiveHistory(log=(("step", 0),) * (MOST_ROWS + 1))
+    assert history_of([Arm((), (), long)]) is None
+    assert history_of([Arm((), (), LiveHistory())]) is None
+    kept = history_of([Arm((), (), LiveHistory(log=(("step", 0),), steps=1, tokens=((5, -1),)))])
+    assert kept is not None and kept["arms"][0]["tokens"] == 1
 
 
 @pytest.mark.parametrize(
@@ -144,8 +165,8 @@ class Engines:
     name = "toy 1"
     faulty = True
 
-    def __init__(self, device: str) -> None:
-        assert device == "cpu"
+    def __init__(self, device: str, environment: Environment) -> None:
+        assert device == "cpu" and environment.source == "here"
 
     def __enter__(self) -> Engines:
         return self
@@ -195,9 +216,10 @@ def test_hunt_and_replay(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     code, out, _ = run("corpus", "show", found)
     assert code == 0 and "engine.pages=128" in out and "on toy 1: together fails, controls 3 of 3 pass" in out
     assert run("corpus", "check")[0] == 0 and run("corpus", "ls")[0] == 0
-    for command in (("replay", found, "--target", "model"), ("explain", found)):
-        code, _, err = run(*command)
-        assert code == 2 and "FKV101" in err
+    code, _, err = run("replay", found, "--target", "model")
+    assert code == 2 and "FKV101" in err
+    code, out, _ = run("explain", found)
+    assert code == 0 and "break I4 (store-snapshot) together in toy 1" in out
     monkeypatch.setattr(Engines, "faulty", False)
     code, out, _ = run("replay", "corpus")
     assert code == 0 and "passes" in out

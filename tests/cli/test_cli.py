@@ -374,3 +374,18 @@ def test_signals_end_a_real_process_with_130_and_the_summary(tmp_path: Path, sen
         rest = process.stdout.read()
     assert process.returncode == 130 and "Interrupted" in rest and make_case()["id"] in rest
     assert (tmp_path / f"{make_case()['id']}.json").is_file()
+
+
+def test_where_failures_are_remembered(run: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    seen: list[Path | None] = []
+
+    def hunt(given: options.HuntOptions, listeners: object) -> Any:
+        seen.append(given.database)
+        return SimpleNamespace(exit_code=0)
+
+    fake(monkeypatch, hunt=hunt)
+    monkeypatch.setenv("FUZZKV_CACHE", str(tmp_path))
+    monkeypatch.delenv("FUZZKV_DATABASE")
+    for more in ([], ["--database", "none"], ["--database", "here"]):
+        assert run("hunt", *more).code == 0
+    assert seen == [tmp_path / "examples", None, Path("here")]

@@ -15,8 +15,9 @@ from fuzzkv.cases.filing import Filing
 from fuzzkv.cases.shrink import Shrinker
 from fuzzkv.errors import UsageError
 from fuzzkv.explain.explanation import explain
+from fuzzkv.gate.checks import one_line
 from fuzzkv.gate.lineup import GateOptions, choose
-from fuzzkv.gate.run import GateResult, gate, one_line
+from fuzzkv.gate.run import GateResult, gate
 from fuzzkv.search.confirming import replay_case
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import Config
@@ -31,7 +32,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Our own shrinking passes only, without leaps, and a short look at the candidate alone."""
     monkeypatch.setattr(Shrinker, "_leap", lambda self, best: best)
     monkeypatch.setattr(Shrinker, "_hypothesis", lambda self, best: best)
-    monkeypatch.setattr("fuzzkv.gate.run.ALONE", 4_000)
+    monkeypatch.setattr("fuzzkv.gate.checks.ALONE", 4_000)
 
 
 class Heard(list[Any]):
@@ -60,7 +61,7 @@ def tidy(tmp_path_factory: pytest.TempPathFactory) -> tuple[GateResult, Heard, P
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Shrinker, "_leap", lambda self, best: best)
         patch.setattr(Shrinker, "_hypothesis", lambda self, best: best)
-        patch.setattr("fuzzkv.gate.run.ALONE", 4_000)
+        patch.setattr("fuzzkv.gate.checks.ALONE", 4_000)
         return (*run(folder, "TIDY"), folder)
 
 
@@ -271,7 +272,7 @@ def test_a_default_policy_under_another_name_breaks_what_it_breaks(
         other.names = tuple(policy.name for policy in policies)
         return other.again(seed=0)
 
-    monkeypatch.setattr("fuzzkv.gate.run.BulkEngine", reuse)
+    monkeypatch.setattr("fuzzkv.gate.checks.BulkEngine", reuse)
     options = GateOptions(
         candidate="tests.gated:MY_EVICT", max_examples=30_000, corpus=ROOT / "corpus", report_dir=tmp_path
     )

@@ -15,7 +15,7 @@ from bench.necessity import DATA, PAGE, both, mapping, page_with, printed
 from fuzzkv.cases.corpus import load_corpus
 from fuzzkv.cli import app
 from fuzzkv.cli import necessity as command
-from fuzzkv.metadata.fields import NAMES
+from fuzzkv.metadata.fields import FIELD_NAMES
 from fuzzkv.metadata.metadata_report import least, necessity, recheck
 from fuzzkv.metadata.pairs import Bound
 from fuzzkv.report.necessity import VERDICTS
@@ -84,7 +84,7 @@ def test_the_least_that_tells_all_pairs_apart() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", FIELD_NAMES)
 def test_the_pair_that_is_shown_is_a_pair(name: str) -> None:
     for report in REPORT.values():
         (piece,) = (piece for piece in report["pieces"] if piece["name"] == name)

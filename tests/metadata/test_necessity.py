@@ -1,4 +1,4 @@
-"""Pairs of traces that prove that a piece of shared metadata is needed: found where one is, and nowhere else."""
+"""Pairs of traces that prove that a field of shared metadata is needed: found where one is, and nowhere else."""
 
 # The vocabulary is imported as a whole, so that a rule reads like a rule.
 # ruff: noqa: F403, F405
@@ -13,10 +13,10 @@ import pytest
 from fuzzkv.api import *
 from fuzzkv.cases.casebook import read_case
 from fuzzkv.cases.corpus import load_corpus
-from fuzzkv.metadata.fields import CONFIGURED, NAMES, PIECES, PRIVATE, UNSEEN, Eyes
-from fuzzkv.metadata.necessity import Kind, Pair, must_be_refused, shortened, smallest, verified
-from fuzzkv.metadata.neighbours import altered, blindfolds, strangers
-from fuzzkv.metadata.pairs import Bound, Search
+from fuzzkv.metadata.fields import CONFIGURED, FIELD_NAMES, FIELDS, PRIVATE, UNSEEN, Observer
+from fuzzkv.metadata.necessity import Pair, SlotKind, must_be_refused, shortened, smallest, verified
+from fuzzkv.metadata.neighbours import altered, blindfolds, other_neighbours
+from fuzzkv.metadata.pairs import Bound, PairSearch
 from fuzzkv.metadata.survey import Surveyor, broke
 from fuzzkv.metadata.trials import Run, Setting, Trace, broken
 from fuzzkv.metadata.variants import LONGEST, Events, changed, silent
@@ -62,7 +62,7 @@ def policy(name: str, rule: Rule, *actions: str) -> Policy:
 LOSSY = policy("lossy", degrade, "quantise")
 SETTING = Setting(Config(), (LOSSY, policy("quoting", quote_in_turn)))
 SHOWN = Setting(Config(), (LOSSY, policy("storing", quote_and_store, "begin_store")))
-KIND = Kind("I1", 0, "quantise")
+KIND = SlotKind("I1", 0, "quantise")
 BROKEN = ((ARRIVE, 0, 1), (ACT, 1, 0), (TICK, 8, 0), (ACT, 0, 0))
 HARMLESS = ((ARRIVE, 0, 1), (TICK, 8, 0), (ACT, 0, 0))
 SMALL = Bound(schedules=40, exact=4, around=20, strange=2)
@@ -74,7 +74,7 @@ def pair(refused: tuple[tuple[int, int, int], ...], allowed: tuple[tuple[int, in
 
 @pytest.mark.slow
 def test_what_another_says_is_needed_where_nothing_else_shows_it() -> None:
-    outcome = Search(SETTING, KIND, BROKEN, SMALL).run()
+    outcome = PairSearch(SETTING, KIND, BROKEN, SMALL).run()
     assert smallest(outcome.pairs) == [frozenset({"authority"})]
     found = shortened(SETTING, outcome.pairs[frozenset({"authority"})])
     assert verified(SETTING, found) == {"authority"}
@@ -84,10 +84,10 @@ def test_what_another_says_is_needed_where_nothing_else_shows_it() -> None:
 @pytest.mark.slow
 def test_what_is_seen_anyway_needs_no_telling() -> None:
     end = ((ARRIVE, 0, 1), (TICK, 8, 0), (ACT, 1, 0), (ACT, 0, 0))
-    outcome = Search(SHOWN, KIND, end, SMALL).run()
-    assert outcome.refused and not outcome.pairs and not outcome.strange
+    outcome = PairSearch(SHOWN, KIND, end, SMALL).run()
+    assert outcome.refused and not outcome.pairs and not outcome.with_neighbours
     (fact,) = outcome.facts
-    assert (fact.piece, fact.text.split(":")[0]) == ("", "copies of the page in flight")
+    assert (fact.carrier, fact.text.split(":")[0]) == ("", "copies of the page in flight")
 
 
 def test_the_pair_that_there_is() -> None:
@@ -123,7 +123,7 @@ def test_what_is_no_pair_is_rejected(
 def test_what_another_act_breaks_is_not_laid_to_this_one() -> None:
     """Quoted anew after the page was rewritten: the claim is false, but that is another's act, and could be refused."""
     later = (*HARMLESS, (ACT, 1, 0))
-    kind = Kind("I12", 1, "promise")
+    kind = SlotKind("I12", 1, "promise")
     assert kind.among(broke(Run(SETTING).go(later, 3).state))
     assert not must_be_refused(SETTING, kind, Trace(HARMLESS, 0, 0), later)
     assert must_be_refused(SETTING, kind, Trace(later, 1, 0), later)
@@ -133,7 +133,7 @@ def test_what_goes_on_in_the_same_event_may_not_matter() -> None:
     """The act alone has to break it, whether or not its policy does more in that event."""
     twice = policy("twice", degrade_twice, "quantise")
     setting = Setting(Config(), (twice, SETTING.policies[1]))
-    kind = Kind("I1", 0, "quantise")
+    kind = SlotKind("I1", 0, "quantise")
     events = (BROKEN[0], (ARRIVE, 1, 1), *BROKEN[1:])
     assert kind.among(broke(Run(setting).go(events, 3).state))
     # The first call is on the page of the other session, which nobody quotes.
@@ -147,7 +147,7 @@ def test_the_clause_about_evidence_reads_what_a_policy_sees_itself() -> None:
 
 
 def test_every_column_is_private_told_or_unseen() -> None:
-    told = [column for piece in PIECES for column in piece.columns]
+    told = [column for part in FIELDS for column in part.columns]
     everything = [*told, *PRIVATE, *CONFIGURED, *UNSEEN]
     assert sorted(everything) == sorted(COLUMNS)
 
@@ -173,10 +173,10 @@ def test_every_column_is_private_told_or_unseen() -> None:
 )
 def test_a_change_shows_where_it_belongs(column: str, place: int, seen_in: str | None) -> None:
     state = Run(SETTING).go(((ARRIVE, 0, 2), (STEP, 0, 0)), 3).state
-    before = Eyes(0).look(state)
+    before = Observer(0).look(state)
     state[COLUMNS[column] + place] += 100
-    after = Eyes(0).look(state)
-    changed = [name for name, a, b in zip(NAMES, before[1], after[1], strict=True) if a != b]
+    after = Observer(0).look(state)
+    changed = [name for name, a, b in zip(FIELD_NAMES, before[1], after[1], strict=True) if a != b]
     assert changed == ([seen_in] if seen_in else [])
     assert (before[0] != after[0]) == (seen_in == "")
 
@@ -203,7 +203,7 @@ def test_a_refused_call_does_nothing() -> None:
 
 
 def test_a_stranger_does_the_same_and_says_otherwise() -> None:
-    assert list(strangers(SHOWN, 0)) == [(1, "quotes nothing")] and not list(blindfolds(SHOWN, 0))
+    assert list(other_neighbours(SHOWN, 0)) == [(1, "quotes nothing")] and not list(blindfolds(SHOWN, 0))
     silent = altered(SHOWN, [(1, "quotes nothing")])
     one, other = (Run(setting).go(((ARRIVE, 0, 1), (ACT, 1, 0)), 3).state for setting in (SHOWN, silent))
     assert {i for i, (a, b) in enumerate(zip(one, other, strict=True)) if a != b} <= {
@@ -222,7 +222,7 @@ def test_acts_are_alike_where_only_what_others_say_differs() -> None:
         for events in (BROKEN, HARMLESS)
     )
     assert bad.private == good.private
-    differ = [name for name, a, b in zip(NAMES, bad.pieces, good.pieces, strict=True) if a != b]
+    differ = [name for name, a, b in zip(FIELD_NAMES, bad.fields, good.fields, strict=True) if a != b]
     assert differ == ["authority"]
     assert [b.invariant for b in survey(BROKEN, 3).broke] == ["I1"] and not survey(HARMLESS, 3).broke
 
@@ -249,5 +249,5 @@ def test_silent_schedules_leave_a_policys_own_acts_alone() -> None:
 
 
 def test_the_search_is_the_same_each_time() -> None:
-    one, other = (Search(SETTING, KIND, BROKEN, replace(SMALL, seed=3)).run() for _ in range(2))
+    one, other = (PairSearch(SETTING, KIND, BROKEN, replace(SMALL, seed=3)).run() for _ in range(2))
     assert one.pairs == other.pairs and one.looked == other.looked and one.facts == other.facts

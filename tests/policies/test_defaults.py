@@ -213,6 +213,8 @@ def test_a_broken_entry_point_breaks_nobody_else() -> None:
         ({"parameters": {"near": "4"}}, "FKV005: .*the parameter near is '4'"),
         ({"parameters": {"near": 2**63}}, "FKV005: .*the parameter near is 9223"),
         ({"parameters": {3: 3}}, "FKV005: .*the parameter name 3"),
+        ({"edges": ("near", 4)}, "FKV005: .*the edge 'near' isn't one of its parameters"),
+        ({"edges": (("nearer", 4),)}, "FKV005: .*the edge of type tuple isn't one of its parameters"),
     ],
 )
 def test_a_policy_with_odd_fields_is_refused(

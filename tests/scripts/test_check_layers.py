@@ -60,6 +60,11 @@ def test_every_part_has_a_rule(tmp_path: Path) -> None:
         ("semantics/a.py", "import numpy", "only the standard library, not numpy"),
         ("semantics/a.py", "from fuzzkv.simulator import b", "semantics may not import fuzzkv.simulator"),
         ("semantics/a.py", "from ..simulator import b", "semantics may not import fuzzkv.simulator"),
+        (
+            "semantics/a.py",
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from fuzzkv.simulator import b",
+            "semantics may not import fuzzkv.simulator",
+        ),
         ("policies/a.py", "import fuzzkv.simulator.b", "policies may not import fuzzkv.simulator.b"),
         ("oracles/a.py", "def f():\n    from fuzzkv import search", "oracles may not import fuzzkv.search"),
         ("targets/a.py", "from fuzzkv.search.hunt import x", "targets may not import fuzzkv.search.hunt"),
@@ -80,6 +85,17 @@ def test_every_part_has_a_rule(tmp_path: Path) -> None:
             "import covertable",
             "covertable may be imported only in strategies.covering_arrays",
         ),
+        ("core/a.py", "import rich", "core imports only the standard library, not rich"),
+        ("core/a.py", "import subprocess", "subprocess may be imported only in core.childproc"),
+        ("search/a.py", "from subprocess import run", "subprocess may be imported only in core.childproc"),
+        ("search/a.py", "import multiprocessing.pool", "multiprocessing may be imported only in search"),
+        (
+            "search/a.py",
+            "from concurrent.futures import ProcessPoolExecutor",
+            "concurrent.futures.ProcessPoolExecutor may be imported only in solver.induction",
+        ),
+        ("search/a.py", "import os\nos.fork()", "os.fork starts a process"),
+        ("search/a.py", "import os\nos.execvp('a', [])", "os.execvp starts a process"),
     ],
 )
 def test_a_planted_edge_is_found(tmp_path: Path, file: str, text: str, words: str) -> None:
@@ -104,9 +120,11 @@ def test_a_planted_edge_is_found(tmp_path: Path, file: str, text: str, words: st
             "semantics/a.py",
             "from __future__ import annotations\nimport dataclasses\nfrom fuzzkv.errors import x",
         ),
-        ("semantics/a.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import numpy"),
         ("cli.py", "from fuzzkv.report.console import x\nfrom fuzzkv.search.hunt import y"),
         ("search/a.py", "from fuzzkv.cases.corpus import x\nfrom fuzzkv.targets.vllm.replay import y"),
+        ("core/childproc.py", "import subprocess\nfrom fuzzkv.errors import x"),
+        ("search/a.py", "from concurrent.futures import ThreadPoolExecutor"),
+        ("targets/vllm/pool/fork_server_main.py", "import os\nos.fork()"),
     ],
 )
 def test_what_is_allowed_passes(tmp_path: Path, file: str, text: str) -> None:
@@ -127,6 +145,38 @@ def test_a_cycle_is_found(tmp_path: Path) -> None:
     }
     assert plant(tmp_path, {"simulator/__init__.py": "", **files}) == [
         "import cycle: fuzzkv.simulator.a -> fuzzkv.simulator.b -> fuzzkv.simulator.a"
+    ]
+
+
+def test_a_cycle_through_imports_for_types_only_is_found(tmp_path: Path) -> None:
+    files = {
+        "simulator/a.py": "from fuzzkv.simulator.b import B",
+        "simulator/b.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from fuzzkv.simulator.c import C",
+        "simulator/c.py": "import fuzzkv.simulator.d",
+        "simulator/d.py": "from fuzzkv.simulator.b import B",
+    }
+    assert plant(tmp_path, {"simulator/__init__.py": "", **files}) == [
+        "import cycle: fuzzkv.simulator.b -> fuzzkv.simulator.c -> fuzzkv.simulator.d -> fuzzkv.simulator.b"
+    ]
+
+
+def test_two_cycles_are_both_told(tmp_path: Path) -> None:
+    files = {f"core/{one}.py": f"import fuzzkv.core.{other}" for one, other in ("ab", "ba", "cd", "dc")}
+    assert plant(tmp_path, files) == [
+        "import cycle: fuzzkv.core.a -> fuzzkv.core.b -> fuzzkv.core.a",
+        "import cycle: fuzzkv.core.c -> fuzzkv.core.d -> fuzzkv.core.c",
+    ]
+
+
+def test_a_class_name_that_is_used_twice_is_found(tmp_path: Path) -> None:
+    files = {
+        "cases/a.py": "class Page: ...\n\nclass Frame: ...",
+        "cases/b.py": "import fuzzkv.cases.a\n\nPage = fuzzkv.cases.a.Page",
+        "report/a.py": "class Page: ...",
+        "simulator/a.py": "def f():\n    class Page: ...",
+    }
+    assert plant(tmp_path, files) == [
+        "fuzzkv/cases/a.py:1: the class name Page is also used at fuzzkv/report/a.py:1, fuzzkv/simulator/a.py:2",
     ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -25,7 +24,7 @@ from tests.broken import CAREFUL, HASTY, TIDY_FREE
 def cold(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing seems to be compiled, and nothing is compiled beside."""
     monkeypatch.setattr(looking, "core_is_kept", lambda: False)
-    monkeypatch.setattr(subprocess, "Popen", lambda command, **options: _Nobody())
+    monkeypatch.setattr(looking, "Child", lambda command, **options: _Nobody())
 
 
 class _Nobody:
@@ -37,9 +36,6 @@ class _Nobody:
 
     def wait(self) -> int:
         return 0
-
-    def kill(self) -> None:
-        return None
 
 
 @pytest.mark.slow
@@ -103,11 +99,11 @@ def test_nothing_is_compiled_beside_what_is_kept(
     assert core.core_is_kept()
     started: list[list[str]] = []
 
-    class Child(_Nobody):
+    class Beside(_Nobody):
         def __init__(self, command: list[str], **options: object) -> None:
             started.append(command)
 
-    monkeypatch.setattr(subprocess, "Popen", Child)
+    monkeypatch.setattr(looking, "Child", Beside)
     with compiling_beside(("evict",)):
         pass
     assert started == []

@@ -6,12 +6,12 @@ import pytest
 
 from fuzzkv.cases.casebook import narrowed, widened
 from fuzzkv.search import warm_start
-from fuzzkv.search.warm_start import guided
+from fuzzkv.search.warm_start import short_witnesses
 from fuzzkv.semantics.schedule import ACT, ARRIVE, TICK, Config
 from fuzzkv.simulator.bulk.engine import BulkEngine
 from fuzzkv.simulator.symbolic.scope import Window
 from fuzzkv.solver import seeds as module
-from fuzzkv.solver.seeds import seeds
+from fuzzkv.solver.seeds import first_schedules
 from fuzzkv.solver.verify import Verification
 from tests.solver.tiny import PROMISES, SHRINKS, STORES
 
@@ -32,7 +32,7 @@ def test_what_the_solver_finds_the_engine_shows(monkeypatch: pytest.MonkeyPatch)
     # These policies act on one page.
     monkeypatch.setattr(warm_start, "SIZE", 2)
     engine = BulkEngine(POLICIES, SMALL)
-    witnesses, done = guided(engine, 4, lambda climb: None)
+    witnesses, done = short_witnesses(engine, 4, lambda climb: None)
     assert done.depth == 4 and {w.kind.mask for w in witnesses} == {0b011, 0b110}
     for witness in witnesses:
         kind = witness.kind
@@ -43,8 +43,8 @@ def test_what_the_solver_finds_the_engine_shows(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_short_search_finds_classes_for_the_set_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SCHEDULES", 10_000)
-    found = seeds(POLICIES, SMALL)
-    assert found == seeds(POLICIES, SMALL) and set(found) == {0b011, 0b110}
+    found = first_schedules(POLICIES, SMALL)
+    assert found == first_schedules(POLICIES, SMALL) and set(found) == {0b011, 0b110}
     alone = Verification(POLICIES, SMALL, Window(requests=1, pages=1, device=3, host=2))
     for mask, classes in found.items():
         for target, events in classes.items():

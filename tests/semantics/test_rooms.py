@@ -17,7 +17,7 @@ from fuzzkv.semantics.layout import (
     PAGES,
     STATE_PART,
 )
-from fuzzkv.semantics.ops.registry import DOES
+from fuzzkv.semantics.ops.registry import OPERATIONS
 from fuzzkv.semantics.schedule import Config
 from fuzzkv.simulator.start import first_state
 from tests.broken import CAREFUL
@@ -38,7 +38,7 @@ class Machine:
 
     def do(self, name: str, *arguments: int, slot: int = 0) -> bool:
         """One primitive of a policy."""
-        return bool(DOES[name](self.state, True, slot, *arguments))
+        return bool(OPERATIONS[name](self.state, True, slot, *arguments))
 
     def at(self, column: str, place: int = 0) -> int:
         """A number of the state."""

@@ -6,7 +6,7 @@ import pytest
 
 from fuzzkv.semantics import apply
 from fuzzkv.semantics.layout import ALL_PARTS, INT8, KEY_ALL, NH, NP
-from fuzzkv.semantics.ops.registry import DOES, FRAMES, PLACES
+from fuzzkv.semantics.ops.registry import FRAMES, OPERATIONS, PLACES
 from fuzzkv.semantics.schedule import Config
 from fuzzkv.semantics.view import Cache
 from fuzzkv.simulator.start import first_state
@@ -53,5 +53,5 @@ def test_a_column_has_its_own_places() -> None:
 
 
 def test_every_argument_has_its_range() -> None:
-    words = {w for f in DOES.values() for w in f.__code__.co_varnames[3 : f.__code__.co_argcount]}
-    assert words == {*PLACES, "frame"} and set(FRAMES) <= set(DOES)
+    words = {w for f in OPERATIONS.values() for w in f.__code__.co_varnames[3 : f.__code__.co_argcount]}
+    assert words == {*PLACES, "frame"} and set(FRAMES) <= set(OPERATIONS)

@@ -85,7 +85,7 @@ def test_what_a_rule_raises_ends_the_search(defaults: tuple[Policy, ...]) -> Non
 
 def test_state_in_python_is_cleared_before_every_run() -> None:
     rule = Every()
-    counting = free("counting", rule)
+    counting = replace(free("counting", rule), fresh=rule.fresh)
     engine = BulkEngine((CAREFUL_FREE, counting), Config(), seed=5)
     engine.search(300)
     assert rule.begun > 300

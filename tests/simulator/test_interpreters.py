@@ -10,16 +10,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fuzzkv.search.acceptance import load_acceptance, stands
 from fuzzkv.semantics.layout import COLUMNS, SIZES
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import ARRIVE, FADE, FAIL, FINISH, LATE, STEP, TICK, Config, Event, Schedule
 from fuzzkv.semantics.vocabulary import listening
 from fuzzkv.simulator.bulk.engine import BulkEngine
 from fuzzkv.simulator.history import run_history
-from fuzzkv.simulator.interpreters import plain_apply, python_apply, text_digest
+from fuzzkv.simulator.interpreters import _numbered, plain_apply, python_apply, text_digest
 from fuzzkv.simulator.outcome import ending
 from fuzzkv.simulator.start import first_state
-from fuzzkv.simulator.symbolic.interpreter import Reader, SymbolicState, run_symbolic
+from fuzzkv.simulator.symbolic.interpreter import SymbolicInterpreter, SymbolicState, run_symbolic
 from fuzzkv.simulator.symbolic.terms import Terms
 from fuzzkv.strategies.schedules import schedules
 from tests.broken import CONFIG, OPEN, A, drops_while_storing, policy
@@ -147,7 +148,7 @@ def breaks(events: Sequence[Event], invariant: int) -> bool:
 def test_a_number_that_is_not_known_is_solved_for() -> None:
     """How long must the pause between a store and the drop of its source be? The solver finds every
     answer."""
-    state = SymbolicState(Reader(Terms()), first_state(CONFIG, MUTANT))
+    state = SymbolicState(SymbolicInterpreter(Terms()), first_state(CONFIG, MUTANT))
     pause = state.algebra.unknown(1, 32, "pause")
     run_terms(state, (OPEN, A, (TICK, pause, 0), A))
     answers = set()
@@ -161,7 +162,7 @@ def test_a_number_that_is_not_known_is_solved_for() -> None:
 
 def test_a_page_that_is_not_known_is_solved_for() -> None:
     """Which page must a reader ask about, so that what the policy left of page 1 is read?"""
-    state = SymbolicState(Reader(Terms()), first_state(CONFIG, MUTANT))
+    state = SymbolicState(SymbolicInterpreter(Terms()), first_state(CONFIG, MUTANT))
     page = state.algebra.unknown(0, 7, "page")
     run_terms(state, (OPEN, A, A, (TICK, 8, 0), (STEP, 0, page)))
     assert state.solve(state.broken("I3")) == {"page": 1}
@@ -172,7 +173,7 @@ def test_a_page_that_is_not_known_is_solved_for() -> None:
 def test_what_happens_may_be_unknown() -> None:
     """Code, session or slot, and page of an event as terms: each model of them runs to the same cells."""
     before = (OPEN, A)
-    state = SymbolicState(Reader(Terms()), first_state(CONFIG, MUTANT))
+    state = SymbolicState(SymbolicInterpreter(Terms()), first_state(CONFIG, MUTANT))
     op, a, b = (
         state.algebra.unknown(0, 7, "op"),
         state.algebra.unknown(0, 1, "a"),
@@ -197,7 +198,7 @@ def test_what_happens_may_be_unknown() -> None:
 
 
 def test_a_mask_may_be_unknown() -> None:
-    state = SymbolicState(Reader(Terms()), first_state(CONFIG, MUTANT))
+    state = SymbolicState(SymbolicInterpreter(Terms()), first_state(CONFIG, MUTANT))
     mask = state.algebra.unknown(0, 1, "mask")
     for e, (op, a, b) in enumerate((OPEN, A, A)):
         state.cells[EVENT] = e
@@ -206,7 +207,7 @@ def test_a_mask_may_be_unknown() -> None:
 
 
 def test_under_a_condition_nothing_else_changes() -> None:
-    state = SymbolicState(Reader(Terms()), first_state(CONFIG, MUTANT))
+    state = SymbolicState(SymbolicInterpreter(Terms()), first_state(CONFIG, MUTANT))
     sure, maybe = list(state.cells), state.algebra.unknown(0, 1, "maybe")
     with state.under(False):
         run_terms(state, (OPEN,))
@@ -217,7 +218,7 @@ def test_under_a_condition_nothing_else_changes() -> None:
 
 
 def test_an_index_outside_its_column_is_an_error(defaults: tuple[Policy, ...]) -> None:
-    state = SymbolicState(Reader(Terms()), first_state(Config(), defaults))
+    state = SymbolicState(SymbolicInterpreter(Terms()), first_state(Config(), defaults))
     with pytest.raises(IndexError, match="place 16 of a column of 16"):
         state.reader.get(state, COLUMNS["DEV"], 16)
 
@@ -232,3 +233,13 @@ def test_the_digest_covers_what_a_policy_declares(defaults: tuple[Policy, ...]) 
     )
     digests = [text_digest((one,)) for one in (policy, *others)]
     assert len(set(digests)) == 4 and text_digest((replace(policy),)) == digests[0]
+
+
+def test_the_digest_is_free_of_where_functions_lie(defaults: tuple[Policy, ...]) -> None:
+    one, two = (
+        f"def a_b(s, k):\n    return k\n\ndef a_c(s, k):\n    a_b(s, {number})\n" for number in (1, 2)
+    )
+    moved = one.replace("a_b", "x_y").replace("a_c", "x_z")
+    assert _numbered(moved) == _numbered(one) != _numbered(two)
+    kept = load_acceptance()
+    assert all(stands(kept, policy, Config()) for policy in defaults)

@@ -14,7 +14,7 @@ from fuzzkv.semantics.schedule import ARRIVE, FADE, STEP, TICK, Config, Event, S
 from fuzzkv.simulator.interpreters import python_apply
 from fuzzkv.simulator.start import first_state
 from fuzzkv.simulator.symbolic.circuit import Circuit
-from fuzzkv.simulator.symbolic.interpreter import Reader, SymbolicState, run_symbolic
+from fuzzkv.simulator.symbolic.interpreter import SymbolicInterpreter, SymbolicState, run_symbolic
 from fuzzkv.simulator.symbolic.scope import WHOLE, Window
 from tests.broken import CONFIG, OPEN, A, drops_while_storing, policy
 from tests.solver.simulate import simulated
@@ -64,7 +64,9 @@ def test_a_known_schedule_comes_to_numbers(defaults: tuple[Policy, ...]) -> None
     for e, (op, a, b) in enumerate(recipe.schedule.events):
         state[COLUMNS["EVENT"]] = e
         apply(state, op, a, b, 3)
-    bits = run_symbolic(recipe.schedule, recipe.policies, 3, recipe.config, reader=Reader(Circuit()))
+    bits = run_symbolic(
+        recipe.schedule, recipe.policies, 3, recipe.config, reader=SymbolicInterpreter(Circuit())
+    )
     assert bits == state
 
 
@@ -80,7 +82,7 @@ def run(
 def test_a_mask_may_be_unknown() -> None:
     circuit = Circuit()
     mask = circuit.unknown(0, 3)
-    state = run(SymbolicState(Reader(circuit), first_state(CONFIG, MUTANT)), (OPEN, A, A), mask)
+    state = run(SymbolicState(SymbolicInterpreter(circuit), first_state(CONFIG, MUTANT)), (OPEN, A, A), mask)
     found = simulated(circuit, [(mask, range(4))]).holds(state.broken("I2"))
     assert found.tolist() == [False, True, False, True]
 
@@ -89,7 +91,9 @@ def test_a_pause_that_is_not_known() -> None:
     circuit = Circuit()
     pause = circuit.unknown(1, 32)
     state = run(
-        SymbolicState(Reader(circuit), first_state(CONFIG, MUTANT)), (OPEN, A, (TICK, pause, 0), A), 1
+        SymbolicState(SymbolicInterpreter(circuit), first_state(CONFIG, MUTANT)),
+        (OPEN, A, (TICK, pause, 0), A),
+        1,
     )
     found = simulated(circuit, [(pause, range(1, 33))]).holds(state.broken("I2"))
     # A copy takes PAGE_COST ticks.
@@ -99,7 +103,7 @@ def test_a_pause_that_is_not_known() -> None:
 def test_what_may_happen_is_each_on_its_own() -> None:
     circuit = Circuit()
     op, b = circuit.unknown(0, 7), circuit.unknown(0, 8)
-    state = SymbolicState(Reader(circuit), first_state(CONFIG, MUTANT))
+    state = SymbolicState(SymbolicInterpreter(circuit), first_state(CONFIG, MUTANT))
     short = (ARRIVE, 0, 3)
     run(state, (short, A), 1)
     state.reader.writes = []
@@ -128,12 +132,14 @@ def test_what_may_happen_is_each_on_its_own() -> None:
 
 
 def test_a_place_outside_its_column_is_an_error() -> None:
-    state = SymbolicState(Reader(Circuit(), Window(requests=1, pages=2)), first_state(Config(), MUTANT))
+    state = SymbolicState(
+        SymbolicInterpreter(Circuit(), Window(requests=1, pages=2)), first_state(Config(), MUTANT)
+    )
     with pytest.raises(IndexError, match="place 2 of a column of 2"):
         state.reader.get(state, COLUMNS["DEV"], 2)
 
 
 def test_what_is_left_out_is_never_written() -> None:
-    state = SymbolicState(Reader(Circuit(), left_out=("STEPS",)), first_state(CONFIG, MUTANT))
+    state = SymbolicState(SymbolicInterpreter(Circuit(), left_out=("STEPS",)), first_state(CONFIG, MUTANT))
     run(state, (OPEN, (STEP, 0, 0)), 1)
     assert state.cells[COLUMNS["STEPS"]] == 0 and state.cells[COLUMNS["R_STEPS"]] == 1

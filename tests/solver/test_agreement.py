@@ -17,7 +17,7 @@ from fuzzkv.simulator.history import run_history
 from fuzzkv.simulator.outcome import ending
 from fuzzkv.simulator.symbolic.circuit import FALSE
 from fuzzkv.simulator.symbolic.scope import Window
-from fuzzkv.solver.asking import Asked, Space
+from fuzzkv.solver.asking import SolverQuestion, Space
 from fuzzkv.solver.certify import judge_of, target_of, used, whole
 from fuzzkv.solver.unrolling import Unrolling
 from fuzzkv.strategies.covering_arrays import enabled
@@ -143,6 +143,6 @@ def test_a_class_of_the_corpus_is_found_in_as_many_events(ident: str) -> None:
         arms=tuple(subsets((1 << len(recipe.policies)) - 1)),
     )
     length = len(recipe.schedule.events)
-    found = Asked(space, length, target=target, seconds=120).answer()
+    found = SolverQuestion(space, length, target=target, seconds=120).answer()
     assert isinstance(found, tuple) and judge_of(recipe, target)(found) == found
-    assert Asked(space, length - 1, target=target, seconds=120).answer() is False
+    assert SolverQuestion(space, length - 1, target=target, seconds=120).answer() is False

@@ -10,18 +10,29 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from fuzzkv.cases.casebook import Recipe, make_case
-from fuzzkv.cases.corpus import Case, covers, load_case, merge, problems, save_case, validate, write_index
+from fuzzkv.cases.casebook import Recipe, make_case, read_case
+from fuzzkv.cases.corpus import (
+    Case,
+    covers,
+    load_case,
+    load_corpus,
+    merge,
+    problems,
+    save_case,
+    validate,
+    write_index,
+)
 from fuzzkv.cli import app
 from fuzzkv.errors import EnvironmentFailure, UsageError
 from fuzzkv.semantics.schedule import ACT, ARRIVE, FADE, OPS, QUEUE, STEP, TICK, Config, Event, Schedule
 from fuzzkv.simulator.interpreters import text_digest
 from fuzzkv.simulator.symbolic.scope import Window
 from fuzzkv.solver import certify as way
-from fuzzkv.solver.asking import Asked
+from fuzzkv.solver.asking import SolverQuestion
 from fuzzkv.solver.certify import Certificate, Part, certify, filed, shortest_in, shown, shrunk, used, whole
 from fuzzkv.strategies.covering_arrays import enabled
 from tests.field import vllm_48412, vllm_53505
+from tests.field.reports import REPORTS
 from tests.samples import confirmation
 from tests.solver.test_ordinary_python import Squeezes
 
@@ -112,7 +123,7 @@ def test_a_machine_that_denies_the_solver_is_an_error(monkeypatch: pytest.Monkey
 
 def test_without_an_answer_it_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
     heard: list[str] = []
-    monkeypatch.setattr(Asked, "answer", lambda self: None)
+    monkeypatch.setattr(SolverQuestion, "answer", lambda self: None)
     found = certify(case_of(), POLICIES, seconds=300, tell=heard.append)
     assert not found.certified and found.events == TRACE
     assert found.reason == "no answer in time about fewer than 3 events in 1 x 1 pages"
@@ -126,8 +137,8 @@ def test_without_an_answer_it_stays_open(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_smaller_set_that_is_not_shown_to_be_safe_leaves_it_open(monkeypatch: pytest.MonkeyPatch) -> None:
     answers: list[Any] = [False, False, False, False, None]
-    monkeypatch.setattr(Asked, "__init__", lambda self, *args, **options: None)
-    monkeypatch.setattr(Asked, "answer", lambda self: answers.pop(0))
+    monkeypatch.setattr(SolverQuestion, "__init__", lambda self, *args, **options: None)
+    monkeypatch.setattr(SolverQuestion, "answer", lambda self: answers.pop(0))
     found = certify(case_of(), POLICIES, seconds=300)
     assert not found.certified and not answers
     assert found.reason == (
@@ -153,7 +164,7 @@ def test_a_case_that_fails_no_more_is_not_shrunk() -> None:
     twins = vllm_48412.REPORT.twins
     case = case_of()
     case["policies"] = [{"name": p.name, "version": p.version, "parameters": {}} for p in twins]
-    with pytest.raises(UsageError, match="FKV057"):
+    with pytest.raises(UsageError, match="FKV024"):
         shrunk(case, twins)
 
 
@@ -230,11 +241,11 @@ def test_an_interrupt_leaves_the_corpus_as_it_was(
     write_index(tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
 
-    def interrupted(self: Asked) -> None:
+    def interrupted(self: SolverQuestion) -> None:
         raise fault
 
     monkeypatch.setattr(way, "shrunk", lambda case, policies: dict(case))
-    monkeypatch.setattr(Asked, "answer", interrupted)
+    monkeypatch.setattr(SolverQuestion, "answer", interrupted)
     result = command(case["id"], "--certify")
     assert result.exit_code != 0
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
@@ -291,3 +302,15 @@ def test_what_was_shown_of_a_part_counts_for_its_text_and_length(tmp_path: Path)
     certified = {**told, "verdict": "certified"}
     saved = save_case({**case, "certificate": certified, "minimality": "certified"}, tmp_path).case
     assert (saved["certificate"], saved["minimality"]) == (certified, "certified")
+
+
+@pytest.mark.slow
+def test_kept_certificates_are_about_the_semantics_as_they_are() -> None:
+    """A change of the semantics makes them void: certify the cases again then."""
+    allowed = {policy.name: policy for report in REPORTS for policy in report.policies}
+    told = {
+        str(case["id"]): (case["certificate"]["text"], text_digest(read_case(case, allowed=allowed).policies))
+        for case in load_corpus(Path(__file__).parents[2] / "corpus")
+        if "certificate" in case
+    }
+    assert len(told) >= 57 and {ident for ident, (kept, now) in told.items() if kept != now} == set()

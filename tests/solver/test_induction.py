@@ -23,7 +23,7 @@ from fuzzkv.semantics.facts import hosted, present, quoted, request_of
 from fuzzkv.semantics.layout import COLUMNS, PRIMITIVES
 from fuzzkv.semantics.ops import primitives
 from fuzzkv.semantics.ops.primitives import begin_store, drop_device, drop_host, lose
-from fuzzkv.semantics.ops.registry import DOES
+from fuzzkv.semantics.ops.registry import OPERATIONS
 from fuzzkv.semantics.policy import Policy, Rule
 from fuzzkv.semantics.schedule import ACT, ARRIVE, BOUNDS, FADE, FAIL, FINISH, STEP, TICK, Config, Event
 from fuzzkv.semantics.schedule import LATE as LATER
@@ -117,7 +117,7 @@ def monkeys(seed: int, events: int) -> Iterator[list[int]]:
         p = draw.randrange(NP)
         for name in draw.choices(ENVELOPE, k=4):
             more = {"quantise": [draw.randint(1, 2)], "drop_host": [draw.randint(0, 1)]}.get(name, [])
-            DOES[name](state, True, draw.randrange(MONKEYS), p, *more)
+            OPERATIONS[name](state, True, draw.randrange(MONKEYS), p, *more)
         yield state
 
 
@@ -301,7 +301,7 @@ def test_a_loss_that_declares_itself_closes_the_hole(monkeypatch: pytest.MonkeyP
         lose(s, and_(ok, final > 0), k, p)
         return ok
 
-    monkeypatch.setitem(DOES, "drop_host", drops_and_says_so)
+    monkeypatch.setitem(OPERATIONS, "drop_host", drops_and_says_so)
     found = prove([IDLE_FREE], window=SMALL, seconds=300, processes=1)
     assert unproved(found) == set()
     assert found.of("I1").breadth == "any policies"

@@ -13,7 +13,7 @@ from fuzzkv.errors import UsageError
 from fuzzkv.semantics.schedule import STEP
 from fuzzkv.simulator.interpreters import text_digest
 from fuzzkv.solver.certify import shortest_in
-from fuzzkv.solver.record_bounds import Keeping
+from fuzzkv.solver.record_bounds import BoundRecorder
 from fuzzkv.solver.verify import Refuted, Verification
 from tests.solver.test_verify import LAYOUT, NAMES, POLICIES, TRACE, case_of, verification
 
@@ -22,7 +22,7 @@ LONGER = (TRACE[0], (STEP, 0, 0), *TRACE[1:])
 
 def kept(ours: Verification, found: Refuted, corpus: Path) -> tuple[list[str], list[str]]:
     """What is noted and what is filed of one class."""
-    keeping = Keeping(ours, corpus)
+    keeping = BoundRecorder(ours, corpus)
     keeping.add(found)
     return keeping.noted, keeping.filed
 
@@ -85,4 +85,4 @@ def test_what_was_filed_before_a_kill_is_told_in_the_old_case_later(tmp_path: Pa
 
 def test_nothing_is_searched_where_nothing_could_be_kept(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="FKV019"):
-        Keeping(verification(), tmp_path / "none")
+        BoundRecorder(verification(), tmp_path / "none")

@@ -11,7 +11,7 @@ from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import TICK, Event
 from fuzzkv.simulator.symbolic.scope import Window
 from fuzzkv.solver.ascent import Judged
-from fuzzkv.solver.asking import Asked
+from fuzzkv.solver.asking import SolverQuestion
 from fuzzkv.solver.refuting import TURNS, Claim, Refuting
 from fuzzkv.solver.sat import Question
 from fuzzkv.solver.unrolling import Target, Unrolling
@@ -89,7 +89,7 @@ def test_what_a_smaller_set_breaks_afterwards_is_no_excuse() -> None:
 
 
 def test_a_claim_that_never_gets_an_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Asked, "answer", lambda self: self.cancel())
+    monkeypatch.setattr(SolverQuestion, "answer", lambda self: self.cancel())
     claim = refuted(
         (PROMISES, SHRINKS), Claim(3, ("I1", "shrinks", "quantise"), (OPEN, acts(0), ASK, acts(1)))
     )

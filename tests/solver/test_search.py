@@ -31,7 +31,7 @@ from fuzzkv.simulator.symbolic.circuit import Circuit
 from fuzzkv.simulator.symbolic.scope import Window
 from fuzzkv.solver import asking, sat, unrolling
 from fuzzkv.solver.ascent import Ascent, Judged
-from fuzzkv.solver.asking import Asked, Space
+from fuzzkv.solver.asking import SolverQuestion, Space
 from fuzzkv.solver.certify import judge_of
 from fuzzkv.solver.sat import Question
 from fuzzkv.solver.shortest import Shortest, absent, shortest
@@ -138,9 +138,9 @@ def test_what_changes_nothing_in_the_set_may_keep_an_arm_from_harm() -> None:
     judge = judge_of(recipe_of(policies, events), target)
     assert judge(events) == events
     assert judge(events[:3] + events[4:]) is None
-    found = Asked(space_of(policies).beside([1]), 6, target=target, seconds=60).answer()
+    found = SolverQuestion(space_of(policies).beside([1]), 6, target=target, seconds=60).answer()
     assert isinstance(found, tuple) and judge(found) == found
-    assert Asked(space_of(policies).beside([1]), 5, target=target, seconds=60).answer() is False
+    assert SolverQuestion(space_of(policies).beside([1]), 5, target=target, seconds=60).answer() is False
 
 
 @pytest.mark.slow
@@ -172,7 +172,10 @@ def test_on_a_clean_twin_the_answer_is_no() -> None:
     assert absent(space_of(report.policies), LAYOUT, 2, seconds=60) is True
     pair = (PROMISES, SAFE)
     assert absent(space_of(pair), ("I1", "shrinks-safely", "quantise"), 5, seconds=60) is True
-    assert Asked(space_of(pair), 4, known=[("I12", "promises", "promise")], seconds=60).answer() is False
+    assert (
+        SolverQuestion(space_of(pair), 4, known=[("I12", "promises", "promise")], seconds=60).answer()
+        is False
+    )
 
 
 SHORTER: dict[str, tuple[tuple[str, ...], Target, int, tuple[str, ...]]] = {
@@ -213,7 +216,7 @@ def test_the_solver_found_shorter_ones_than_shrinking_alone(name: str) -> None:
 
 def test_the_mutant_beside_its_twin_is_found_at_its_shortest() -> None:
     pair = (PROMISES, SHRINKS)
-    found = Asked(space_of(pair), 3, target=("I1", "shrinks", "quantise"), seconds=60).answer()
+    found = SolverQuestion(space_of(pair), 3, target=("I1", "shrinks", "quantise"), seconds=60).answer()
     assert found == ((ARRIVE, 0, 1), acts(0), acts(1))
 
 
@@ -253,7 +256,7 @@ def test_no_time_is_no_claim(monkeypatch: pytest.MonkeyPatch) -> None:
     judge = judge_of(recipe_of(report.policies, events), LAYOUT)
     assert shortest(space, LAYOUT, events, judge, seconds=0) == Shortest(events, False, 0, 0)
     assert absent(space, LAYOUT, 2, seconds=0) is None
-    monkeypatch.setattr(Asked, "answer", lambda self: None)
+    monkeypatch.setattr(SolverQuestion, "answer", lambda self: None)
     assert shortest(space, LAYOUT, events, judge, seconds=60) == Shortest(events, False, 0, 1)
     assert absent(space, LAYOUT, 2, seconds=60) is None
     ascent = Ascent({3: space}, lambda *_: Judged(), workers=1)
@@ -283,11 +286,11 @@ def test_an_interrupt_ends_the_question(monkeypatch: pytest.MonkeyPatch) -> None
     x, y = circuit.unknown(2, 1 << 40), circuit.unknown(2, 1 << 40)
     question = Question(circuit, x * y == 1000000000039 * 999999999989)
     question.start(60)
-    process = question._process
-    assert process is not None
+    assert question._child is not None
+    process = question._child._process
     wait = process.wait
 
-    def interrupted() -> None:
+    def interrupted(timeout: float | None) -> None:
         monkeypatch.setattr(process, "wait", wait)
         raise KeyboardInterrupt
 
@@ -311,7 +314,7 @@ def test_a_window_of_one_session_is_widened_where_a_rule_looks_at_the_other() ->
 
 
 def test_a_question_has_no_longer_to_be_put_than_to_be_answered() -> None:
-    asked = Asked(space_of(vllm_48412.REPORT.policies), 4, target=LAYOUT, seconds=0)
+    asked = SolverQuestion(space_of(vllm_48412.REPORT.policies), 4, target=LAYOUT, seconds=0)
     assert not asked.running and asked.answer() is None
     asked.cancel()
 

@@ -22,7 +22,7 @@ from fuzzkv.simulator.symbolic.scope import Window
 from fuzzkv.solver import seeds
 from fuzzkv.solver import verify as way
 from fuzzkv.solver.ascent import Ascent, Climb
-from fuzzkv.solver.asking import Asked
+from fuzzkv.solver.asking import SolverQuestion
 from fuzzkv.solver.verify import Refuted, SetVerdict, Verification, Verified
 from tests.field import vllm_48412
 from tests.solver.test_ordinary_python import Squeezes
@@ -256,24 +256,24 @@ def test_a_machine_that_denies_is_an_error(
 
 
 def test_nothing_is_claimed_without_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Asked, "answer", lambda self: None)
+    monkeypatch.setattr(SolverQuestion, "answer", lambda self: None)
     result = verification().run(300)
     assert {each.verdict for each in result.sets} == {"unknown"} and result.exit_code == 3
 
 
 def test_an_interrupt_ends_the_questions(monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[int] = []
-    cancel = Asked.cancel
+    cancel = SolverQuestion.cancel
 
-    def counted(self: Asked) -> None:
+    def counted(self: SolverQuestion) -> None:
         ended.append(self.depth)
         cancel(self)
 
     def interrupted(_: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Asked, "cancel", counted)
-    monkeypatch.setattr(Asked, "running", True)
+    monkeypatch.setattr(SolverQuestion, "cancel", counted)
+    monkeypatch.setattr(SolverQuestion, "running", True)
     monkeypatch.setattr("fuzzkv.solver.ascent.time.sleep", interrupted)
     ascent = Ascent({3: verification()._space(3)}, verification().judge, workers=1)
     with pytest.raises(KeyboardInterrupt):

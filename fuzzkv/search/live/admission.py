@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
+
+from hypothesis.database import ExampleDatabase
 
 from fuzzkv.cases.live_shrink import LiveShrinker
 from fuzzkv.errors import EnvironmentFailure
 from fuzzkv.events import Listener, PhaseStarted, ShrinkStep, WarningRaised
+from fuzzkv.strategies.generation import failures
 from fuzzkv.targets.vllm.arms import Arm, Arms, Verdict
 from fuzzkv.targets.vllm.content.oracles import inert_tier
+from fuzzkv.targets.vllm.generating import drawn, remembered, scores_of
 from fuzzkv.targets.vllm.history import LiveHistory, Trace, trace
 from fuzzkv.targets.vllm.policies import LivePolicy
 from fuzzkv.targets.vllm.portfolio import Portfolio, form_of
@@ -112,10 +116,11 @@ def accept(
     sound: Sound,
     tries: int,
     tell: Listener = lambda event: None,
+    database: ExampleDatabase | None = None,
 ) -> Entrant:
     """Run one policy (or none: the plain engine) over ``schedules`` of its own; past ``until`` (monotonic seconds) no more
     of them than one.  What fails alone is shrunk, with so many ``tries``, and ``tell`` hears of that; a tier
-    that stored and never served is told as inert (FKV104).
+    that stored and never served is told as inert (FKV104).  What failed in an earlier hunt comes first, out of ``database``.
     """
     entrant = Entrant(policies)
     try:
@@ -127,39 +132,84 @@ def accept(
         entrant.standing, entrant.reason = "unsupported", " ".join(error.reason.split())[:300]
         return entrant
     portfolio = Portfolio(form_of(policies), f"{seed} alone {entrant.name}")
-    acted, histories = False, list[LiveHistory]()
-    while entrant.schedules < schedules and not (entrant.schedules and time.monotonic() > until):
-        schedule = portfolio.draw()
-        arm = arms.run(policies, schedule)
-        entrant.schedules += 1
-        histories.append(arm.history)
-        note_acts(entrant.exercised, arm)
-        acted = acted or not arm.idle
-        if entrant.knows(arm):
-            entrant.failing += 1
-            entrant.words["known"] += 1
-        else:
-            verdict = arms.look(arm, schedule)
-            entrant.words[verdict.word] += 1
-            if verdict.word in ("single-policy", "control-fails"):
-                first = entrant.verdict is None
-                entrant.take(verdict, schedule)
-                if verdict.word == "control-fails":
-                    entrant.standing = "control-fails"
-                    return entrant
-                if first:
-                    _shrink(entrant, arms, tries, tell)
-        if entrant.failing >= OFTEN and 2 * entrant.failing > entrant.schedules:
-            break
+    look = _Alone(entrant, arms, until, portfolio)
+    found = failures(
+        look,
+        drawn(portfolio),
+        seed=portfolio.seed,
+        most=schedules,
+        memory=remembered(database, policies),
+    )
+    for failed in found:
+        if failed.repeated and look.verdict.word in ("single-policy", "control-fails"):
+            first = entrant.verdict is None
+            entrant.take(look.verdict, failed.schedule)
+            if look.verdict.word == "control-fails":
+                entrant.standing = "control-fails"
+                return entrant
+            if first:
+                _shrink(entrant, arms, tries, tell)
     if entrant.failing:
         entrant.standing = "fails" if OFTEN * entrant.failing >= entrant.schedules else "sometimes"
-    elif not acted:
+    elif not look.acted:
         entrant.standing, entrant.reason = "idle", "no counter shows that it acted"
-    elif entrant.schedules >= ENOUGH and (inert := inert_tier(histories)) is not None:
+    elif entrant.schedules >= ENOUGH and (inert := inert_tier(look.histories)) is not None:
         entrant.reason = f"{inert.invariant} {inert.what}: {inert.text}"
         about = "It takes part all the same: this is no failure, and what it should serve stays untried."
         tell(WarningRaised("FKV104", f"{entrant.name} stores and never serves: {inert.text}", about))
     return entrant
+
+
+@dataclass
+class _Alone:
+    """The property of a policy alone: a schedule shows nothing new."""
+
+    entrant: Entrant
+    arms: Arms
+    until: float
+    portfolio: Portfolio
+    acted: bool = False
+    histories: list[LiveHistory] = field(default_factory=list)
+    arm: Arm = field(init=False)
+    verdict: Verdict = field(init=False)
+
+    @property
+    def name(self) -> str:
+        """The policy."""
+        return f"{self.entrant.name} alone"
+
+    def fails(self, schedule: LiveSchedule) -> bool:
+        """Run it."""
+        entrant = self.entrant
+        self.arm = arm = self.arms.run(entrant.policies, schedule)
+        entrant.schedules += 1
+        self.histories.append(arm.history)
+        note_acts(entrant.exercised, arm)
+        self.acted = self.acted or not arm.idle
+        if entrant.knows(arm):
+            entrant.failing += 1
+            entrant.words["known"] += 1
+        elif arm.failed:
+            return True
+        else:
+            entrant.words["numeric-tie" if arm.ties else "clean"] += 1
+        return False
+
+    def repeats(self, schedule: LiveSchedule) -> bool:
+        """Run it on a fresh engine, and the plain engine."""
+        self.verdict = self.arms.look(self.arm, schedule)
+        self.entrant.words[self.verdict.word] += 1
+        return self.verdict.word != "not-repeated"
+
+    def scores(self) -> Mapping[str, float]:
+        """How much was going on in the last run."""
+        return scores_of(self.arm)
+
+    def over(self) -> bool:
+        """Whether its time is over, or it fails so often that it is left out."""
+        entrant = self.entrant
+        often = entrant.failing >= OFTEN and 2 * entrant.failing > entrant.schedules
+        return often or (entrant.schedules > 0 and time.monotonic() > self.until)
 
 
 def _shrink(entrant: Entrant, arms: Arms, tries: int, tell: Listener) -> None:

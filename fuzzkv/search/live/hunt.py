@@ -1,4 +1,4 @@
-"""The way of a hunt over lives of a real engine: each policy alone, then pairs and triples, one engine a set.
+"""A whole hunt on a live engine: each policy alone, then pairs and triples, one engine instance a set.
 
 Same seed, same schedules: those of a set depend on the seed, the set and what its own runs reached.  Time only decides how
 many there are.  What is found is filed at once.
@@ -30,6 +30,7 @@ from fuzzkv.search.live.admission import Entrant, Sound, accept
 from fuzzkv.search.live.filing import LiveFiling
 from fuzzkv.search.live.loop import LiveSearch
 from fuzzkv.search.live.rows import judged
+from fuzzkv.strategies.memory import open_database
 from fuzzkv.targets.vllm.arms import Arms, Judge
 from fuzzkv.targets.vllm.engine.config import EngineConfig
 from fuzzkv.targets.vllm.plans import Set, covered
@@ -51,7 +52,8 @@ KEEP: Final = 4
 @dataclass(frozen=True, kw_only=True)
 class LiveOptions:
     """What a hunt over lives may be told: ``max_examples`` schedules a set, ``max_time`` seconds for everything (None: no
-    bound; one of the two must be given); ``strength`` 2 looks at pairs, 3 at triples too; ``tries`` bounds a shrink.
+    bound; one of the two must be given); ``strength`` 2 looks at pairs, 3 at triples too; ``tries`` bounds a shrink;
+    ``database`` is the folder of Hypothesis' example database (None: nothing is remembered).
     """
 
     policies: tuple[LivePolicy, ...]
@@ -63,6 +65,7 @@ class LiveOptions:
     corpus: Path = Path("corpus")
     tries: int = TRIES
     alone: int = ALONE
+    database: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -90,11 +93,13 @@ class LiveHunt:
         sound: Sound = lambda policies: "",
     ) -> None:
         self.options, self.engine, self.listeners, self.sound = options, engine, listeners, sound
+        self.began = 0.0
         self.lives = Lives(start, options.base, keep=KEEP)
         self.arms = Arms(self.lives, judge)
         self.filing = LiveFiling(
             self.arms, options.base, engine, options.corpus, options.seed, listeners, options.tries
         )
+        self.database = open_database(options.database)
         self.entrants: list[Entrant] = []
         self.wanted: list[LivePolicy] = []
         self.search = LiveSearch(
@@ -105,6 +110,7 @@ class LiveHunt:
             options.max_examples,
             self._left,
             listeners,
+            self.database,
         )
 
     def run(self) -> LiveResult:
@@ -142,6 +148,7 @@ class LiveHunt:
                 sound=self.sound,
                 tries=self.options.tries,
                 tell=self._tell,
+                database=self.database,
             )
             self.entrants.append(entrant)
             passed = entrant.takes_part

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
+
+from hypothesis.database import ExampleDatabase
 
 from fuzzkv.errors import EnvironmentFailure
 from fuzzkv.events import AcceptanceDone, Event, Listener, PhaseStarted, Progress, WarningRaised, emit
 from fuzzkv.search.live.admission import OFTEN, Entrant, note_acts
 from fuzzkv.search.live.filing import LiveFiling
 from fuzzkv.search.live.rows import SetRow
+from fuzzkv.strategies.generation import failures
 from fuzzkv.targets.vllm.arms import Arm, LiveKind, Verdict
+from fuzzkv.targets.vllm.generating import drawn, remember, remembered, scores_of
 from fuzzkv.targets.vllm.novelty import Novelty
-from fuzzkv.targets.vllm.plans import Set, plan
+from fuzzkv.targets.vllm.plans import Set, groups, plan
 from fuzzkv.targets.vllm.policies import LivePolicy
 from fuzzkv.targets.vllm.portfolio import Portfolio, form_of
 from fuzzkv.targets.vllm.schedule import LiveSchedule
@@ -33,7 +37,8 @@ class LiveSearch:
     """The search of ``wanted``, the policies that passed alone (``entrants`` are all that were tried).
 
     ``max_examples`` schedules a set, while ``left`` (seconds; infinite without a bound) is above zero.  ``rows`` tell of each
-    set, ``single`` why policies fail alone, ``refused`` which parts of sets the engine doesn't take.
+    set, ``single`` why policies fail alone, ``refused`` which parts of sets the engine doesn't take.  What failed in an earlier
+    hunt comes first, out of ``database``.
     """
 
     filing: LiveFiling
@@ -43,6 +48,7 @@ class LiveSearch:
     max_examples: int | None
     left: Callable[[], float]
     listeners: Sequence[Listener] = ()
+    database: ExampleDatabase | None = None
     single: dict[str, str] = field(default_factory=dict)
     rows: list[SetRow] = field(default_factory=list)
     refused: list[Set] = field(default_factory=list)
@@ -90,15 +96,20 @@ class LiveSearch:
                 break
 
     def _planned(self) -> list[Set]:
-        """The sets that are left to look at."""
+        """The sets that are left to look at; those that failed in an earlier hunt come first."""
         most = max(1, int(self.left() / LIFE)) if self.left() < float("inf") else 10_000
-        return plan(
-            [policy for policy in self.wanted if policy.name not in self.single],
-            strength=self.strength,
-            most=most,
-            done=[row.policies for row in self.rows if row.schedules],
-            refused=self.refused,
-        )
+        wanted = [policy for policy in self.wanted if policy.name not in self.single]
+        done = [row.policies for row in self.rows if row.schedules]
+        failed = [s for s in self._failed_before(wanted) if s not in done]
+        sets = plan(wanted, strength=self.strength, most=most, done=[*done, *failed], refused=self.refused)
+        return [*failed, *sets]
+
+    def _failed_before(self, policies: Sequence[LivePolicy]) -> list[Set]:
+        """Sets of these policies that failed in an earlier hunt, out of the database."""
+        if self.database is None:
+            return []
+        sets = [s for size in range(2, self.strength + 1) for s in groups(policies, size)]
+        return [s for s in sets if (memory := remembered(self.database, s)) and memory.saved()]
 
     def _note_refusal(self, row: SetRow, error: EnvironmentFailure) -> None:
         """Say that the engine refuses a set, and find the part of it that it refuses; the rest is planned anew."""
@@ -126,33 +137,24 @@ class LiveSearch:
 
     def _look_at(self, row: SetRow, until: float) -> None:
         self.lives.open(row.policies)
-        portfolio = Portfolio(
-            form_of(row.policies), f"{self.filing.seed} {' '.join(p.name for p in row.policies)}"
+        names = " ".join(policy.name for policy in row.policies)
+        portfolio = Portfolio(form_of(row.policies), f"{self.filing.seed} {names}")
+        look = _Together(self, row, until, portfolio)
+        found = failures(
+            look,
+            drawn(portfolio),
+            seed=portfolio.seed,
+            most=self.max_examples,
+            memory=remembered(self.database, row.policies),
         )
-        reached = Novelty()
-        while self.max_examples is None or row.schedules < self.max_examples:
-            if row.schedules and time.monotonic() > until:
-                break
-            schedule = portfolio.draw()
-            arm = self.arms.run(row.policies, schedule)
-            row.schedules += 1
-            row.steps += arm.history.steps
-            row.touched += not arm.idle
-            self.events += len(arm.history.log)
-            note_acts(row.exercised, arm)
-            row.states += self.novelty.new(arm.history)
-            # What this set has reached decides what it draws: other sets may have had less time in another run.
-            if reached.new(arm.history):
-                portfolio.keep(schedule)
-            self._judge(row, arm, schedule)
-            if self.single.keys() & {p.name for p in row.policies}:
-                row.note = "a policy of it fails alone"
-                break
+        for failed in found:
+            self._take(look.verdict, failed.schedule)
 
-    def _judge(self, row: SetRow, arm: Arm, schedule: LiveSchedule) -> None:
+    def is_new(self, row: SetRow, arm: Arm) -> bool:
+        """Count a run of a set; whether it failed in a way that isn't known."""
         if not arm.failed:
             row.words["numeric-tie" if arm.ties else "clean"] += 1
-            return
+            return False
         row.failing += 1
         mine = [
             entrant for entrant in self.entrants if entrant.policies and entrant.policies[0] in arm.policies
@@ -162,18 +164,27 @@ class LiveSearch:
             row.words["known alone"] += 1
             if row.words["known alone"] >= OFTEN and 2 * row.words["known alone"] > row.schedules:
                 self._leave_out(known)
-        elif self.filing.known(arm):
+            return False
+        if self.filing.known(arm):
             row.words["known"] += 1
         elif any(self.dismissed[kind] >= DISMISSED for kind in arm.kinds()):
             row.words["as before"] += 1
         else:
-            verdict = self.arms.look(arm, schedule)
-            row.words[verdict.word] += 1
-            if verdict.word not in ("conflict", "single-policy"):
-                self.dismissed.update(arm.kinds())
-            self._take(verdict, schedule)
+            return True
+        return False
+
+    def judge(self, row: SetRow, arm: Arm, schedule: LiveSchedule) -> Verdict:
+        """The verdict about a failure that isn't known."""
+        verdict = self.arms.look(arm, schedule)
+        row.words[verdict.word] += 1
+        if verdict.word not in ("conflict", "single-policy"):
+            self.dismissed.update(arm.kinds())
+        return verdict
 
     def _take(self, verdict: Verdict, schedule: LiveSchedule) -> None:
+        if verdict.word in ("conflict", "single-policy"):
+            # A larger set may not be looked at again, its failing part always is.
+            remember(self.database, verdict.whole.policies, schedule)
         if verdict.word == "conflict":
             fewer = self.filing.take(verdict, schedule, self.schedules)
             if fewer is None:
@@ -215,3 +226,52 @@ class LiveSearch:
 
     def _tell(self, event: Event) -> None:
         emit(self.listeners, event)
+
+
+@dataclass
+class _Together:
+    """The property of one set's search: a schedule shows nothing new.  ``portfolio`` keeps what reaches something new."""
+
+    search: LiveSearch
+    row: SetRow
+    until: float
+    portfolio: Portfolio
+    reached: Novelty = field(default_factory=Novelty)
+    arm: Arm = field(init=False)
+    verdict: Verdict = field(init=False)
+
+    @property
+    def name(self) -> str:
+        """The set."""
+        return " + ".join(policy.name for policy in self.row.policies)
+
+    def fails(self, schedule: LiveSchedule) -> bool:
+        """Run the whole set."""
+        search, row = self.search, self.row
+        self.arm = arm = search.arms.run(row.policies, schedule)
+        row.schedules += 1
+        row.steps += arm.history.steps
+        row.touched += not arm.idle
+        search.events += len(arm.history.log)
+        note_acts(row.exercised, arm)
+        row.states += search.novelty.new(arm.history)
+        # What this set has reached decides what it draws: other sets may have had less time in another run.
+        if self.reached.new(arm.history):
+            self.portfolio.keep(schedule)
+        return search.is_new(row, arm)
+
+    def repeats(self, schedule: LiveSchedule) -> bool:
+        """Run it on a fresh engine, and the smaller sets."""
+        self.verdict = self.search.judge(self.row, self.arm, schedule)
+        return self.verdict.word != "not-repeated"
+
+    def scores(self) -> Mapping[str, float]:
+        """How much was going on in the last run."""
+        return scores_of(self.arm)
+
+    def over(self) -> bool:
+        """Whether the set's time is over, or a policy of it is left out."""
+        if self.search.single.keys() & {policy.name for policy in self.row.policies}:
+            self.row.note = "a policy of it fails alone"
+            return True
+        return self.row.schedules > 0 and time.monotonic() > self.until

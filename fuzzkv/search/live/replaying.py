@@ -1,12 +1,13 @@
-"""A live case again: every subset of its policies under its schedule."""
+"""Replays a live case: every subset of its policies under its schedule."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from fuzzkv.cases.live_cases import LiveRecipe, read_live_case
+from fuzzkv.cases.live_cases import LiveRecipe, read_live_case, violation_entry
+from fuzzkv.cases.live_history import history_of
 from fuzzkv.targets.vllm.arms import Arms, Judge
 from fuzzkv.targets.vllm.policies import LivePolicy
 from fuzzkv.targets.vllm.pool.engine_pool import Lives, Start
@@ -16,11 +17,14 @@ KEEP = 3
 
 @dataclass(frozen=True)
 class LiveReplayed:
-    """What it came to: ``fails`` says whether the case still fails, ``None`` if a subset fails too."""
+    """What it came to: ``fails`` says whether the case still fails, ``None`` if a subset fails too; ``kept`` has the parts
+    of a case that tell of this run, where it fails.
+    """
 
     verdict: str
     detail: str
     fails: bool | None
+    kept: Mapping[str, Any] = field(default_factory=dict)
 
 
 def replay_live(
@@ -52,5 +56,7 @@ def _replayed(recipe: LiveRecipe, arms: Arms) -> LiveReplayed:
         names = " + ".join(below[-1].names) or "the plain engine"
         word = "single-policy" if len(below[-1].names) == 1 else "fails with fewer"
         return LiveReplayed(word, f"{names} fails under this schedule already", None)
-    text = next(v.text for v in whole.violations if whole.kind_of(v) == kind)
-    return LiveReplayed("fails", f"{shown}: {text}; {len(below)} of {of} subsets pass", True)
+    violation = next(v for v in whole.violations if whole.kind_of(v) == kind)
+    log = history_of([*below, whole])
+    kept = {"history": log, "violation": violation_entry(kind, violation)} if log is not None else {}
+    return LiveReplayed("fails", f"{shown}: {violation.text}; {len(below)} of {of} subsets pass", True, kept)

@@ -1,4 +1,4 @@
-"""What a hunt over lives came to: one row a set, and the judgement of the whole."""
+"""Results of a live hunt: one row a policy set, and the outcome of the whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The clauses of the contract: what a policy's action is refused for when the contract is enforced.
+"""The clauses of the contract: for each, when a policy's action is refused while the contract is enforced.
 
 They read quotes, manifests and the shared ledgers, never a policy's inside.  Each refusal is counted under
 its clause.
@@ -10,14 +10,14 @@ from fuzzkv.semantics.facts import device_exact, host_exact, present, quoted, re
 from fuzzkv.semantics.vocabulary import *
 
 
-def refuse(s: State, g: Bool, clause: int) -> Bool:
+def refuse(s: State, g: Bool, clause: ClauseId) -> Bool:
     """Count a refusal under its clause; returns whether there was one, and never without the clause enforced."""
     refused = and_(get(s, ENFORCE, clause) == 1, g)
     add_if(s, refused, REFUSED, clause, 1)
     return refused
 
 
-def permit_copy(s: State, g: Bool, k: Int) -> Bool:
+def permit_copy(s: State, g: Bool, k: PolicyId) -> Bool:
     """Link budget: after this background copy a reader's own recovery still keeps the latency objective."""
     guard(g)
     now = get(s, NOW, 0)
@@ -27,7 +27,7 @@ def permit_copy(s: State, g: Bool, k: Int) -> Bool:
     return not_(late)
 
 
-def permit_frame(s: State, g: Bool, frame: Int) -> Bool:
+def permit_frame(s: State, g: Bool, frame: DeviceFrame) -> Bool:
     """Fence: a copy isn't started into a frame that a device step in flight will still write."""
     guard(g)
     n = 0
@@ -36,7 +36,7 @@ def permit_frame(s: State, g: Bool, frame: Int) -> Bool:
     return not_(refuse(s, and_(g, n == 1), C_FENCE))
 
 
-def permit_destroy(s: State, g: Bool, k: Int, p: Int, last: Bool, busy: Bool, loss: Int) -> Bool:
+def permit_destroy(s: State, g: Bool, k: PolicyId, p: PageId, last: Bool, busy: Bool, loss: Int) -> Bool:
     """Authority, fence and quality budget: giving up a copy.
 
     ``last``: after it no copy as good is left, or none at all.
@@ -51,7 +51,7 @@ def permit_destroy(s: State, g: Bool, k: Int, p: Int, last: Bool, busy: Bool, lo
     return and_(not_(relied), not_(in_use), not_(dear))
 
 
-def permit_reshape(s: State, g: Bool, k: Int, p: Int, busy: Bool) -> Bool:
+def permit_reshape(s: State, g: Bool, k: PolicyId, p: PageId, busy: Bool) -> Bool:
     """Authority and fence: rewriting a page's bytes in place."""
     guard(g)
     relied = refuse(s, and_(g, device_exact(s, p), not_(host_exact(s, p)), quoted(s, p)), C_AUTHORITY)
@@ -59,13 +59,13 @@ def permit_reshape(s: State, g: Bool, k: Int, p: Int, busy: Bool) -> Bool:
     return and_(not_(relied), not_(in_use))
 
 
-def permit_promise(s: State, g: Bool, k: Int, p: Int) -> Bool:
+def permit_promise(s: State, g: Bool, k: PolicyId, p: PageId) -> Bool:
     """Claim: a quote is given only while an exact copy exists."""
     guard(g)
     return not_(refuse(s, and_(g, not_(device_exact(s, p)), not_(host_exact(s, p))), C_CLAIM))
 
 
-def permit_condemn(s: State, g: Bool, k: Int, p: Int) -> Bool:
+def permit_condemn(s: State, g: Bool, k: PolicyId, p: PageId) -> Bool:
     """Evidence: who condemns a page has seen it read within the evidence's horizon; what isn't resident isn't
     seen.
     """

@@ -1,4 +1,4 @@
-"""What is always true of a state while the contract is enforced: the facts that a proof by induction stands on.
+"""Inductive facts: what holds in every state while the contract is enforced, for proofs of any length.
 
 Each fact looks at one thing of the state (a page, a frame, a copy, a session, a policy, or the machine as a whole) and
 holds before and after every event, whatever the policies do, as long as they use the primitives for placement,
@@ -34,21 +34,21 @@ def one_recovery_fits(s: State, _: Int) -> Bool:
     return need <= get(s, OBJECTIVE, 0) + get(s, TOLERANCE, 0)
 
 
-def names_its_device_frame(s: State, p: Int) -> Bool:
+def names_its_device_frame(s: State, p: PageId) -> Bool:
     """The device frame that a page names is there and names the page, which belongs to a session."""
     d = get(s, DEV, p)
     mutual = and_(d < ND, get(s, D_PAGE, slot(d)) == p, get(s, OWNED, p) == 1)
     return and_(d >= -1, or_(d < 0, mutual))
 
 
-def names_its_host_frame(s: State, p: Int) -> Bool:
+def names_its_host_frame(s: State, p: PageId) -> Bool:
     """The host frame that a page names is there and names the page, which belongs to a session."""
     h = get(s, HOST, p)
     mutual = and_(h < NH, get(s, H_PAGE, slot(h)) == p, get(s, OWNED, p) == 1)
     return and_(h >= -1, or_(h < 0, mutual))
 
 
-def device_frame_names_its_page(s: State, f: Int) -> Bool:
+def device_frame_names_its_page(s: State, f: DeviceFrame) -> Bool:
     """A device frame is free, not open, taken away, or the frame that its page names."""
     p = get(s, D_PAGE, f)
     nobody = or_(p == FREE, p == CLOSED, p == TAKEN)
@@ -56,14 +56,14 @@ def device_frame_names_its_page(s: State, f: Int) -> Bool:
     return or_(nobody, and_(p >= 0, p < NP, mutual))
 
 
-def host_frame_names_its_page(s: State, f: Int) -> Bool:
+def host_frame_names_its_page(s: State, f: HostFrame) -> Bool:
     """A host frame is free, not open, taken away, or the frame that its page names."""
     p = get(s, H_PAGE, f)
     nobody = or_(p == FREE, p == CLOSED, p == TAKEN)
     return or_(nobody, and_(p >= 0, p < NP, get(s, HOST, slot(p)) == f))
 
 
-def copy_is_sound(s: State, j: Int) -> Bool:
+def copy_is_sound(s: State, j: CopyId) -> Bool:
     """What is in flight is a store, a load or an abandoned copy, of a page and of a policy that exist."""
     kind = get(s, J_KIND, j)
     known = or_(kind == STORE, kind == LOAD, kind == ABANDONED)
@@ -71,7 +71,7 @@ def copy_is_sound(s: State, j: Int) -> Bool:
     return or_(kind == 0, and_(known, page, get(s, J_BY, j) >= NOBODY, get(s, J_BY, j) < NK))
 
 
-def store_holds_its_frames(s: State, j: Int) -> Bool:
+def store_holds_its_frames(s: State, j: CopyId) -> Bool:
     """A store in flight reads its page's filled device frame and fills its page's host frame, which doesn't
     count as filled yet.
     """
@@ -83,7 +83,7 @@ def store_holds_its_frames(s: State, j: Int) -> Bool:
     return or_(not_(on), and_(source, target))
 
 
-def store_reads_what_it_began_with(s: State, j: Int) -> Bool:
+def store_reads_what_it_began_with(s: State, j: CopyId) -> Bool:
     """The frame that a store in flight reads holds the bytes that it held when the store began."""
     on = get(s, J_KIND, j) == STORE
     d = ite(on, get(s, J_SRC, j), 0)
@@ -91,7 +91,7 @@ def store_reads_what_it_began_with(s: State, j: Int) -> Bool:
     return or_(not_(on), same)
 
 
-def load_holds_its_frames(s: State, j: Int) -> Bool:
+def load_holds_its_frames(s: State, j: CopyId) -> Bool:
     """A load in flight reads its page's filled host frame and fills its page's device frame, which counts as
     filled only if it held the page before.
     """
@@ -103,7 +103,7 @@ def load_holds_its_frames(s: State, j: Int) -> Bool:
     return or_(not_(on), and_(source, target, or_(get(s, J_OVER, j) == 0, get(s, J_OVER, j) == 1)))
 
 
-def counts_its_copies(s: State, p: Int) -> Bool:
+def counts_its_copies(s: State, p: PageId) -> Bool:
     """A page's count of copies in flight is right, and there is at most one."""
     n = 0
     for j in each(NJ):
@@ -112,7 +112,7 @@ def counts_its_copies(s: State, p: Int) -> Bool:
     return and_(get(s, BUSY, p) == n, n <= 1)
 
 
-def counts_what_it_has_in_flight(s: State, k: Int) -> Bool:
+def counts_what_it_has_in_flight(s: State, k: PolicyId) -> Bool:
     """A policy's count of its copies in flight is right."""
     n = 0
     for j in each(NJ):
@@ -120,7 +120,7 @@ def counts_what_it_has_in_flight(s: State, k: Int) -> Bool:
     return get(s, FLYING, k) == n
 
 
-def copy_ends_with_the_link(s: State, j: Int) -> Bool:
+def copy_ends_with_the_link(s: State, j: CopyId) -> Bool:
     """What is in flight ends before the link is free again."""
     return or_(get(s, J_KIND, j) == 0, get(s, J_END, j) <= get(s, LINK_FREE, 0))
 
@@ -134,38 +134,38 @@ def link_leaves_room(s: State, _: Int) -> Bool:
     return and_(get(s, LATE, 0) >= 0, or_(queue <= 0, need <= get(s, OBJECTIVE, 0) + get(s, LATE, 0)))
 
 
-def device_bytes_are_its_own(s: State, p: Int) -> Bool:
+def device_bytes_are_its_own(s: State, p: PageId) -> Bool:
     """A page that is on the device has the bytes there that its reader expects."""
     d = slot(get(s, DEV, p))
     return or_(not_(present(s, p)), get(s, D_TAG, d) == tag_of(s, p))
 
 
-def host_bytes_are_its_own(s: State, p: Int) -> Bool:
+def host_bytes_are_its_own(s: State, p: PageId) -> Bool:
     """A page that is on the host has the bytes there that its reader expects."""
     h = slot(get(s, HOST, p))
     return or_(not_(hosted(s, p)), get(s, H_TAG, h) == tag_of(s, p))
 
 
-def precision_is_a_level(s: State, p: Int) -> Bool:
+def precision_is_a_level(s: State, p: PageId) -> Bool:
     """What a page has on either tier is exact or lossier, never better than exact."""
     d, h = slot(get(s, DEV, p)), slot(get(s, HOST, p))
     on_device = or_(not_(present(s, p)), get(s, D_PREC, d) >= EXACT)
     return and_(on_device, or_(not_(hosted(s, p)), get(s, H_PREC, h) >= EXACT))
 
 
-def host_copy_is_no_worse(s: State, p: Int) -> Bool:
+def host_copy_is_no_worse(s: State, p: PageId) -> Bool:
     """Where both tiers have a page, the host's copy is at least as precise as the device's."""
     d, h = slot(get(s, DEV, p)), slot(get(s, HOST, p))
     both = and_(present(s, p), hosted(s, p))
     return or_(not_(both), get(s, H_PREC, h) <= get(s, D_PREC, d))
 
 
-def quote_has_an_exact_copy(s: State, p: Int) -> Bool:
+def quote_has_an_exact_copy(s: State, p: PageId) -> Bool:
     """What a policy quotes as exactly recoverable has an exact copy."""
     return or_(not_(quoted(s, p)), device_exact(s, p), host_exact(s, p))
 
 
-def lost_is_paid_for(s: State, p: Int) -> Bool:
+def lost_is_paid_for(s: State, p: PageId) -> Bool:
     """A page of a session that is nowhere was paid for from the session's quality budget; and so was whatever is
     declared evicted.
     """
@@ -174,14 +174,14 @@ def lost_is_paid_for(s: State, p: Int) -> Bool:
     return and_(declared, or_(here, get(s, PAID, p) == 1))
 
 
-def unfilled_is_being_filled(s: State, p: Int) -> Bool:
+def unfilled_is_being_filled(s: State, p: PageId) -> Bool:
     """A frame that a page has and that isn't filled is the target of a copy in flight."""
     on_device = or_(get(s, DEV, p) < 0, present(s, p))
     on_host = or_(get(s, HOST, p) < 0, hosted(s, p))
     return or_(get(s, BUSY, p) > 0, and_(on_device, on_host))
 
 
-def nowhere_is_declared(s: State, p: Int) -> Bool:
+def nowhere_is_declared(s: State, p: PageId) -> Bool:
     """A page of a session that is nowhere was declared evicted, so that no reader expects it."""
     somewhere = or_(present(s, p), hosted(s, p))
     return or_(get(s, OWNED, p) == 0, somewhere, get(s, EVICTED, p) == 1)
@@ -199,24 +199,24 @@ def away_is_quoted_by_another(s: State, i: Int) -> Bool:
     return or_(get(s, OWNED, p) == 0, present(s, p), get(s, EVICTED, p) == 1, n == 1)
 
 
-def belongs_to_an_open_session(s: State, p: Int) -> Bool:
+def belongs_to_an_open_session(s: State, p: PageId) -> Bool:
     """The pages that belong to a session are the first ones of one that is open."""
     r = request_of(p)
     mine = and_(get(s, R_ACTIVE, r) == 1, p - r * PAGES < get(s, R_N, r))
     return or_(and_(get(s, OWNED, p) == 1, mine), and_(get(s, OWNED, p) == 0, not_(mine)))
 
 
-def has_room_for_its_pages(s: State, r: Int) -> Bool:
+def has_room_for_its_pages(s: State, r: SessionId) -> Bool:
     """A session has no more pages than one can have."""
     return and_(get(s, R_N, r) >= 0, get(s, R_N, r) <= PAGES)
 
 
-def loss_is_within_budget(s: State, r: Int) -> Bool:
+def loss_is_within_budget(s: State, r: SessionId) -> Bool:
     """What a session has lost for good is within its quality budget."""
     return get(s, R_LOSS, r) <= get(s, LEDGER, 0)
 
 
-def nothing_is_due(s: State, j: Int) -> Bool:
+def nothing_is_due(s: State, j: CopyId) -> Bool:
     """After copies were settled: what is in flight ends later than now."""
     return or_(get(s, J_KIND, j) == 0, get(s, J_END, j) > get(s, NOW, 0))
 

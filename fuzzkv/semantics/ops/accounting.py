@@ -8,7 +8,7 @@ from fuzzkv.semantics.facts import hosted, slot
 from fuzzkv.semantics.vocabulary import *
 
 
-def pin(s: State, g: Bool, k: Int, p: Int) -> Bool:
+def pin(s: State, g: Bool, k: PolicyId, p: PageId) -> Bool:
     """The page's host frame is pinned: nobody can drop it until it is unpinned."""
     ok = and_(g, hosted(s, p))
     guard(ok)
@@ -17,7 +17,7 @@ def pin(s: State, g: Bool, k: Int, p: Int) -> Bool:
     return ok
 
 
-def unpin(s: State, g: Bool, k: Int, frame: Int) -> Bool:
+def unpin(s: State, g: Bool, k: PolicyId, frame: HostFrame) -> Bool:
     """One pin of a host frame is taken back; a frame whose session has ended is free after the last."""
     ok = and_(g, get(s, H_PIN, frame) > 0)
     guard(ok)
@@ -28,7 +28,7 @@ def unpin(s: State, g: Bool, k: Int, frame: Int) -> Bool:
     return ok
 
 
-def enqueue(s: State, g: Bool, k: Int, frame: Int, queue: Int) -> Bool:
+def enqueue(s: State, g: Bool, k: PolicyId, frame: DeviceFrame, queue: QueueId) -> Bool:
     """A device frame in use is filed in a queue of evictable frames; one that stands in another queue moves."""
     old = get(s, D_QUEUE, frame)
     used = or_(get(s, D_PAGE, frame) >= 0, get(s, D_PAGE, frame) == CACHED)
@@ -42,7 +42,7 @@ def enqueue(s: State, g: Bool, k: Int, frame: Int, queue: Int) -> Bool:
     return ok
 
 
-def dequeue(s: State, g: Bool, k: Int, frame: Int, queue: Int) -> Bool:
+def dequeue(s: State, g: Bool, k: PolicyId, frame: DeviceFrame, queue: QueueId) -> Bool:
     """A frame is claimed from the queue in which the policy believes it to stand.
 
     If it stands in another one, the wrong queue is counted down and the frame stays filed.

@@ -1,4 +1,4 @@
-"""Admission and preemption: who waits, who runs, which frames are kept back, and whether anybody gets on."""
+"""Operations of admission and preemption: waiting and running sessions, frames kept back, rounds without progress."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROUNDS_IDLE = 2
 """Rounds in a row without progress that break I13."""
 
 
-def queue(s: State, g: Bool, r: Int, n: Int) -> None:
+def queue(s: State, g: Bool, r: SessionId, n: Int) -> None:
     """A session of ``n`` pages opens and waits: its pages are computed by its first step, unless they are
     found or brought before.
     """
@@ -26,13 +26,13 @@ def queue(s: State, g: Bool, r: Int, n: Int) -> None:
     done(s, ok, P_QUEUE, NOBODY, r * PAGES, n)
 
 
-def may_run_on(s: State, r: Int) -> Int:
+def may_run_on(s: State, r: SessionId) -> Int:
     """Device frames that the output of a session takes if it runs on."""
     room = PAGES - get(s, R_N, r)
     return ite(room < get(s, RUN_ON, r), room, get(s, RUN_ON, r))
 
 
-def kept_back(s: State, r: Int) -> Int:
+def kept_back(s: State, r: SessionId) -> Int:
     """Device frames that running sessions other than ``r`` may still grow into, and beside others ``r`` itself if
     its output runs on.
     """
@@ -46,7 +46,7 @@ def kept_back(s: State, r: Int) -> Int:
     return n + own
 
 
-def prepare(s: State, g: Bool, r: Int) -> Bool:
+def prepare(s: State, g: Bool, r: SessionId) -> Bool:
     """Before its step a waiting session is admitted if all that it waits for is there and the frames suffice;
     returns whether the step can run.
     """
@@ -57,7 +57,7 @@ def prepare(s: State, g: Bool, r: Int) -> Bool:
     return get(s, R_TODO, r) == 0
 
 
-def admit(s: State, g: Bool, k: Int, r: Int) -> Bool:
+def admit(s: State, g: Bool, k: PolicyId, r: SessionId) -> Bool:
     """The policy admits a waiting session, on its own account of what will be needed: no frame is kept back
     for others.
     """
@@ -72,7 +72,7 @@ def admit(s: State, g: Bool, k: Int, r: Int) -> Bool:
     return ok
 
 
-def give_up(s: State, g: Bool, r: Int) -> None:
+def give_up(s: State, g: Bool, r: SessionId) -> None:
     """A running session goes back to waiting: its device pages are given up, to be computed again."""
     guard(g)
     for i in each(PAGES):
@@ -84,7 +84,7 @@ def give_up(s: State, g: Bool, r: Int) -> None:
         add_if(s, mine, R_TODO, r, 1)
 
 
-def in_use(s: State, r: Int) -> Bool:
+def in_use(s: State, r: SessionId) -> Bool:
     """Whether something in flight reads or fills a device frame of the session."""
     n = 0
     for i in each(PAGES):
@@ -93,7 +93,7 @@ def in_use(s: State, r: Int) -> Bool:
     return n == 1
 
 
-def preempt(s: State, g: Bool, k: Int, r: Int) -> Bool:
+def preempt(s: State, g: Bool, k: PolicyId, r: SessionId) -> Bool:
     """The policy preempts a running session by recompute."""
     guard(g)
     can = and_(g, running(s, r), get(s, R_DRAFT, r) == 0)
@@ -109,7 +109,7 @@ def preempt(s: State, g: Bool, k: Int, r: Int) -> Bool:
     return ok
 
 
-def pause(s: State, g: Bool, r: Int) -> None:
+def pause(s: State, g: Bool, r: SessionId) -> None:
     """The engine itself sets a running session aside: it waits again, once nothing is in flight for it."""
     ok = and_(g, running(s, r), get(s, R_DRAFT, r) == 0, not_(in_use(s, r)))
     guard(ok)
@@ -118,7 +118,7 @@ def pause(s: State, g: Bool, r: Int) -> None:
     done(s, ok, P_PAUSE, NOBODY, r * PAGES, 0)
 
 
-def end_round(s: State, g: Bool, k: Int) -> Bool:
+def end_round(s: State, g: Bool, k: PolicyId) -> Bool:
     """A scheduler's round ends: I13 asks that somebody runs if the frames suffice for somebody who waits."""
     guard(g)
     runs = 0
@@ -137,7 +137,7 @@ def end_round(s: State, g: Bool, k: Int) -> Bool:
     return g
 
 
-def defer_frees(s: State, g: Bool, k: Int) -> Bool:
+def defer_frees(s: State, g: Bool, k: PolicyId) -> Bool:
     """From now on a device frame that a policy gives up is free only after the next device step has ended."""
     ok = and_(g, get(s, DEFER, 0) == 0)
     guard(ok)
@@ -146,7 +146,7 @@ def defer_frees(s: State, g: Bool, k: Int) -> Bool:
     return ok
 
 
-def ask_frames(s: State, g: Bool, k: Int) -> Bool:
+def ask_frames(s: State, g: Bool, k: PolicyId) -> Bool:
     """A scheduler asks whoever caches frames to free one."""
     ok = and_(g, get(s, F_ASKED, 0) == 0)
     guard(ok)

@@ -1,4 +1,4 @@
-"""Certificates as things that are given and spent: one policy scores a page, another acts on the score."""
+"""Operations on certificates: one policy scores a page, another consumes the score as the evidence for an act."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fuzzkv.semantics.copies import done
 from fuzzkv.semantics.vocabulary import *
 
 
-def certify(s: State, g: Bool, k: Int, p: Int, target: Int, horizon: Int) -> Bool:
+def certify(s: State, g: Bool, k: PolicyId, p: PageId, target: Int, horizon: Int) -> Bool:
     """The policy certifies that the page is low by its score: what the score predicts, and for how many steps
     of the session it holds.
     """
@@ -28,7 +28,7 @@ def covers(target: Int, use: Int) -> Bool:
     return or_(use == RESIDE, lossy, and_(use == DELETE, target >= ANSWER))
 
 
-def spend(s: State, g: Bool, k: Int, p: Int, use: Int) -> Bool:
+def spend(s: State, g: Bool, k: PolicyId, p: PageId, use: Int) -> Bool:
     """The policy takes the page's certificate as the warrant of an action (``RESIDE``, ``DEGRADE``,
     ``DELETE``).
     """

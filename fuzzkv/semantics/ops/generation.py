@@ -11,7 +11,7 @@ from fuzzkv.semantics.sessions import abandon, close_page, open_page
 from fuzzkv.semantics.vocabulary import *
 
 
-def lossy_before(s: State, r: Int) -> Int:
+def lossy_before(s: State, r: SessionId) -> Int:
     """1 if some page of the session isn't exact on the device: what is computed now depends on that."""
     n = 0
     for i in each(PAGES):
@@ -22,7 +22,7 @@ def lossy_before(s: State, r: Int) -> Int:
     return n
 
 
-def write_tail(s: State, g: Bool, r: Int, total: Int, drafted: Int) -> None:
+def write_tail(s: State, g: Bool, r: SessionId, total: Int, drafted: Int) -> None:
     """The last page now holds ``total`` tokens; the device writes them if the page is there.
 
     Writing them doesn't mend what is wrong with those before them.
@@ -40,7 +40,7 @@ def write_tail(s: State, g: Bool, r: Int, total: Int, drafted: Int) -> None:
     put_if(s, and_(g, present(s, p), whole), D_TAG, d, get(s, WANT, p))
 
 
-def unshare(s: State, g: Bool, r: Int) -> Bool:
+def unshare(s: State, g: Bool, r: SessionId) -> Bool:
     """Copy on write: the last page gets a frame of its own before it is written; returns whether it has one.
 
     A session that shares its tail on purpose (``fork`` without an own tail) writes where it is.
@@ -58,7 +58,7 @@ def unshare(s: State, g: Bool, r: Int) -> Bool:
     return or_(not_(shared), can)
 
 
-def extend(s: State, g: Bool, r: Int, tokens: Int, drafted: Int) -> Bool:
+def extend(s: State, g: Bool, r: SessionId, tokens: Int, drafted: Int) -> Bool:
     """Append tokens, at most to the end of the last page; a full last page opens a new one.  Returns whether
     it worked: a frame was free for it.
     """
@@ -91,7 +91,7 @@ def frames_kept(s: State) -> Int:
     return n
 
 
-def grow(s: State, g: Bool, r: Int, tokens: Int, runs_on: Bool) -> None:
+def grow(s: State, g: Bool, r: SessionId, tokens: Int, runs_on: Bool) -> None:
     """A running session generates tokens, at most to the end of a page.
 
     If no frame is free for a new page, the session is preempted and computed again, and its reader waits that
@@ -111,7 +111,7 @@ def grow(s: State, g: Bool, r: Int, tokens: Int, runs_on: Bool) -> None:
     done(s, ok, P_GROW, NOBODY, tail, tokens)
 
 
-def draft(s: State, g: Bool, k: Int, r: Int, tokens: Int) -> Bool:
+def draft(s: State, g: Bool, k: PolicyId, r: SessionId, tokens: Int) -> Bool:
     """The policy writes draft tokens ahead of what is accepted, at most to the end of a page."""
     guard(g)
     before = get(s, R_RES, r)
@@ -127,7 +127,7 @@ def draft(s: State, g: Bool, k: Int, r: Int, tokens: Int) -> Bool:
     return ok
 
 
-def verify(s: State, g: Bool, r: Int, accepted: Int) -> None:
+def verify(s: State, g: Bool, r: SessionId, accepted: Int) -> None:
     """The target model accepts the first drafts; the engine takes the others back from the device page that it
     wrote them to.
     """

@@ -11,7 +11,7 @@ from fuzzkv.semantics.facts import running, slot, waiting
 from fuzzkv.semantics.vocabulary import *
 
 
-def split_groups(s: State, g: Bool, k: Int, r: Int) -> Bool:
+def split_groups(s: State, g: Bool, k: PolicyId, r: SessionId) -> Bool:
     """The session gets a recurrent group beside full attention."""
     ok = and_(g, get(s, R_ACTIVE, r) == 1, get(s, GROUP, r) == 0)
     guard(ok)
@@ -23,7 +23,7 @@ def split_groups(s: State, g: Bool, k: Int, r: Int) -> Bool:
     return ok
 
 
-def checkpoint(s: State, g: Bool, k: Int, r: Int) -> Bool:
+def checkpoint(s: State, g: Bool, k: PolicyId, r: SessionId) -> Bool:
     """The recurrent state is kept at the boundary where it stands: after the last page, if that is full and
     accepted.  A state that has run on into drafts can't be kept any more.
     """
@@ -38,7 +38,7 @@ def checkpoint(s: State, g: Bool, k: Int, r: Int) -> Bool:
     return ok
 
 
-def kept_boundary(s: State, r: Int, most: Int) -> Int:
+def kept_boundary(s: State, r: SessionId, most: Int) -> Int:
     """The largest boundary, at most ``most`` pages, at which a recurrent state was kept; 0 if none was."""
     best = 0
     for i in each(PAGES):
@@ -46,7 +46,7 @@ def kept_boundary(s: State, r: Int, most: Int) -> Int:
     return best
 
 
-def resume(s: State, g: Bool, k: Int, r: Int, n: Int) -> Bool:
+def resume(s: State, g: Bool, k: PolicyId, r: SessionId, n: Int) -> Bool:
     """A waiting session resumes from the boundary after ``n`` pages: what each group has there is taken for
     its state.
     """
@@ -61,7 +61,7 @@ def resume(s: State, g: Bool, k: Int, r: Int, n: Int) -> Bool:
     return ok
 
 
-def make_ring(s: State, g: Bool, k: Int, r: Int) -> Bool:
+def make_ring(s: State, g: Bool, k: PolicyId, r: SessionId) -> Bool:
     """The session's window lies in a ring of ``WINDOW`` slots from now on."""
     ok = and_(g, running(s, r), get(s, RING, r) == 0)
     guard(ok)
@@ -73,7 +73,7 @@ def make_ring(s: State, g: Bool, k: Int, r: Int) -> Bool:
     return ok
 
 
-def ring_append(s: State, g: Bool, k: Int, r: Int) -> Bool:
+def ring_append(s: State, g: Bool, k: PolicyId, r: SessionId) -> Bool:
     """One more position is written into the ring, over its oldest one once it is full."""
     ok = and_(g, running(s, r), get(s, RING, r) == 1)
     guard(ok)
@@ -83,13 +83,13 @@ def ring_append(s: State, g: Bool, k: Int, r: Int) -> Bool:
     return ok
 
 
-def ring_turned(s: State, r: Int) -> Bool:
+def ring_turned(s: State, r: SessionId) -> Bool:
     """Whether the ring's next slot isn't the one that its offset says: positions and slots don't match."""
     off = get(s, RING_OFF, r)
     return and_(get(s, RING, r) == 1, get(s, RING_IDX, r) != off - div(off, WINDOW) * WINDOW)
 
 
-def check_boundary(s: State, g: Bool, r: Int) -> None:
+def check_boundary(s: State, g: Bool, r: SessionId) -> None:
     """I10 and I9: a step reads every group of its session at one boundary, and a ring where its offset says."""
     guard(and_(g, or_(get(s, GROUP, r) == 1, get(s, RING, r) == 1)))
     n = get(s, R_N, r)

@@ -25,7 +25,7 @@ def part(parts: Int, bit: int) -> Bool:
     return div(parts, bit) - div(parts, bit + bit) * 2 == 1
 
 
-def publish(s: State, g: Bool, k: Int, p: Int, covers: Int) -> Bool:
+def publish(s: State, g: Bool, k: PolicyId, p: PageId, covers: Int) -> Bool:
     """The page's device frame is entered in the index under a key that covers the components in ``covers``.
 
     The index refers to the frame from now on: it outlives the session, until the entry goes.
@@ -51,7 +51,7 @@ def publish(s: State, g: Bool, k: Int, p: Int, covers: Int) -> Bool:
     return ok
 
 
-def remove(s: State, g: Bool, x: Int, with_scales: Bool) -> None:
+def remove(s: State, g: Bool, x: EntryId, with_scales: Bool) -> None:
     """An entry goes, and with it the index's reference to a device frame; a frame that nobody else refers to
     is freed.
     """
@@ -66,7 +66,7 @@ def remove(s: State, g: Bool, x: Int, with_scales: Bool) -> None:
     clear_scales(s, and_(alone, with_scales), frame)
 
 
-def unpublish(s: State, g: Bool, k: Int, x: Int) -> Bool:
+def unpublish(s: State, g: Bool, k: PolicyId, x: EntryId) -> Bool:
     """The entry is taken out of the index, cleanly."""
     ok = and_(g, get(s, X_KEY, x) > 0)
     guard(ok)
@@ -75,14 +75,14 @@ def unpublish(s: State, g: Bool, k: Int, x: Int) -> Bool:
     return ok
 
 
-def cached_only(s: State, x: Int) -> Bool:
+def cached_only(s: State, x: EntryId) -> Bool:
     """Whether only the index refers to the entry's device frame."""
     frame = slot(get(s, X_FRAME, x))
     on_device = and_(get(s, X_KEY, x) > 0, get(s, X_TIER, x) == ON_DEVICE)
     return and_(on_device, get(s, D_PAGE, frame) == CACHED)
 
 
-def expire(s: State, g: Bool, k: Int, x: Int, what: Int) -> Bool:
+def expire(s: State, g: Bool, k: PolicyId, x: EntryId, what: Int) -> Bool:
     """The cached frame of an entry is freed for somebody else.
 
     ``what`` says what is cleared with it (``PAYLOAD``, ``SCALES``, ``ENTRY``); an entry that stays names a
@@ -104,7 +104,7 @@ def expire(s: State, g: Bool, k: Int, x: Int, what: Int) -> Bool:
     return ok
 
 
-def hit(s: State, g: Bool, k: Int, p: Int, covers: Int) -> Bool:
+def hit(s: State, g: Bool, k: PolicyId, p: PageId, covers: Int) -> Bool:
     """A lookup for a page that is still to be computed: what the index has under its key is taken.
 
     A device frame is shared at once; bytes in the external store are fetched into a free frame.
@@ -141,7 +141,7 @@ def hit(s: State, g: Bool, k: Int, p: Int, covers: Int) -> Bool:
     return ok
 
 
-def served(s: State, p: Int) -> Bool:
+def served(s: State, p: PageId) -> Bool:
     """Whether the page could be had from the host or an external store, now or when what is in flight ends."""
     n = 0
     for x in each(NX):
@@ -151,7 +151,7 @@ def served(s: State, p: Int) -> Bool:
     return or_(n == 1, hosted(s, p), get(s, HOST, p) >= 0)
 
 
-def report(s: State, g: Bool, k: Int, r: Int, n: Int) -> Bool:
+def report(s: State, g: Bool, k: PolicyId, r: SessionId, n: Int) -> Bool:
     """The policy says that its tier serves the first ``n`` pages of a session: a hole among them voids all
     that follow it.
     """
@@ -167,7 +167,7 @@ def report(s: State, g: Bool, k: Int, r: Int, n: Int) -> Bool:
     return ok
 
 
-def hold(s: State, g: Bool, k: Int, r: Int) -> Bool:
+def hold(s: State, g: Bool, k: PolicyId, r: SessionId) -> Bool:
     """The policy keeps a handle on the session: its device pages stay through a rewind."""
     ok = and_(g, get(s, R_ACTIVE, r) == 1, get(s, HOLD, r) == 0)
     guard(ok)
@@ -176,7 +176,7 @@ def hold(s: State, g: Bool, k: Int, r: Int) -> Bool:
     return ok
 
 
-def serve_as(s: State, g: Bool, k: Int, r: Int, adapter: Int, scheme: Int) -> Bool:
+def serve_as(s: State, g: Bool, k: PolicyId, r: SessionId, adapter: Int, scheme: Int) -> Bool:
     """A waiting session is served with an adapter (0 to 3) and a scheme (0 to 3: tokenizer, chat template,
     positions, salt); nothing of it may have been computed yet.
     """

@@ -1,4 +1,4 @@
-"""The semantics of every primitive: what it requires and what it changes.  The one place where this is said.
+"""The operations for placement, precision and deletion: what each requires and what it changes.
 
 Every primitive takes the state, a guard, the policy that acts (a slot, or ``NOBODY``) and a page, and returns
 whether it ran.  It runs where it is physically possible and, with the contract on, permitted; nothing else
@@ -47,14 +47,14 @@ from fuzzkv.semantics.ops.transfers import deliver
 from fuzzkv.semantics.vocabulary import *
 
 
-def begin_store(s: State, g: Bool, k: Int, p: Int) -> Bool:
+def begin_store(s: State, g: Bool, k: PolicyId, p: PageId) -> Bool:
     """A copy of the page to the host begins; the host frame is taken now and filled when the copy ends."""
     guard(g)
     d = get(s, DEV, p)
     h = free_host_frame(s)
     j = free_job(s)
     wanted = and_(g, present(s, p), get(s, HOST, p) < 0, not_(page_in_flight(s, p)))
-    add_if(s, and_(wanted, h < 0), GOAL, 7, 1)
+    add_if(s, and_(wanted, h < 0), GOAL, GOAL_HOST_FULL, 1)
     can = and_(wanted, h >= 0, j >= 0)
     ok = and_(can, permit_copy(s, can, k))
     place = slot(j)
@@ -70,7 +70,7 @@ def begin_store(s: State, g: Bool, k: Int, p: Int) -> Bool:
     return ok
 
 
-def begin_load(s: State, g: Bool, k: Int, p: Int) -> Bool:
+def begin_load(s: State, g: Bool, k: PolicyId, p: PageId) -> Bool:
     """A copy of the page from the host begins: into a free device frame, or over the page's own lossy
     bytes.
     """
@@ -93,7 +93,7 @@ def begin_load(s: State, g: Bool, k: Int, p: Int) -> Bool:
     return ok
 
 
-def complete(s: State, g: Bool, j: Int) -> None:
+def complete(s: State, g: Bool, j: CopyId) -> None:
     """A copy ends: the bytes are those that the source frame holds at this moment; a failed one delivers
     nothing.
     """
@@ -154,7 +154,7 @@ def settle(s: State) -> None:
         complete(s, and_(n < due, first >= 0), slot(first))
 
 
-def drop_device(s: State, g: Bool, k: Int, p: Int) -> Bool:
+def drop_device(s: State, g: Bool, k: PolicyId, p: PageId) -> Bool:
     """The device copy is given up and its frame goes back to the pool at once."""
     guard(g)
     d = get(s, DEV, p)
@@ -171,7 +171,7 @@ def drop_device(s: State, g: Bool, k: Int, p: Int) -> Bool:
     return ok
 
 
-def drop_host(s: State, g: Bool, k: Int, p: Int, final: Int) -> Bool:
+def drop_host(s: State, g: Bool, k: PolicyId, p: PageId, final: Int) -> Bool:
     """The host copy is destroyed.
 
     With ``final`` above 0 the policy declares that it gives exact bytes up for good; what that costs the
@@ -188,7 +188,7 @@ def drop_host(s: State, g: Bool, k: Int, p: Int, final: Int) -> Bool:
     loss = ite(final > 0, cost, 0)
     ok = and_(can, permit_destroy(s, can, k, p, last, busy, loss))
     relied = quoted_by_another(s, ok, k, p)
-    add_if(s, and_(ok, relied), GOAL, 4, 1)
+    add_if(s, and_(ok, relied), GOAL, GOAL_DROPPED_QUOTED, 1)
     check_fence(s, and_(ok, busy), k, p, P_DROP_HOST)
     put_if(s, ok, H_PAGE, frame, FREE)
     put_if(s, ok, H_TAG, frame, 0)
@@ -201,20 +201,20 @@ def drop_host(s: State, g: Bool, k: Int, p: Int, final: Int) -> Bool:
     return ok
 
 
-def charge(s: State, g: Bool, k: Int, p: Int, loss: Int) -> None:
+def charge(s: State, g: Bool, k: PolicyId, p: PageId, loss: Int) -> None:
     """An irreversible loss enters the ledger of the page's request."""
     guard(g)
     r = request_of(p)
     before = get(s, R_LOSS, r)
     own = get(s, SPENT, k * NR + r)
-    add_if(s, and_(g, before > own), GOAL, 6, 1)
+    add_if(s, and_(g, before > own), GOAL, GOAL_LOSSES_OF_TWO, 1)
     add_if(s, g, R_LOSS, r, loss)
     add_if(s, g, SPENT, k * NR + r, loss)
     put_if(s, g, PAID, p, 1)
     check_budget_of_quality(s, g, k, p)
 
 
-def quantise(s: State, g: Bool, k: Int, p: Int, precision: Int) -> Bool:
+def quantise(s: State, g: Bool, k: PolicyId, p: PageId, precision: Int) -> Bool:
     """The device copy is rewritten in place at a lower precision."""
     guard(g)
     d = get(s, DEV, p)
@@ -223,14 +223,14 @@ def quantise(s: State, g: Bool, k: Int, p: Int, precision: Int) -> Bool:
     busy = in_flight_on_device(s, frame)
     ok = and_(can, permit_reshape(s, can, k, p, busy))
     relied = quoted_by_another(s, ok, k, p)
-    add_if(s, and_(ok, relied), GOAL, 2, 1)
+    add_if(s, and_(ok, relied), GOAL, GOAL_QUANTISED_QUOTED, 1)
     put_if(s, ok, D_PREC, frame, precision)
     done(s, ok, P_QUANTISE, k, p, precision)
     check_authority(s, ok, k, p, P_QUANTISE)
     return ok
 
 
-def promise(s: State, g: Bool, k: Int, p: Int) -> Bool:
+def promise(s: State, g: Bool, k: PolicyId, p: PageId) -> Bool:
     """The policy quotes the page as exactly recoverable, until it withdraws."""
     guard(g)
     fresh = and_(g, get(s, OWNED, p) == 1, get(s, QUOTE, k * NP + p) == 0)
@@ -241,7 +241,7 @@ def promise(s: State, g: Bool, k: Int, p: Int) -> Bool:
     return ok
 
 
-def withdraw(s: State, g: Bool, k: Int, p: Int) -> Bool:
+def withdraw(s: State, g: Bool, k: PolicyId, p: PageId) -> Bool:
     """The policy takes its quote back."""
     guard(g)
     ok = and_(g, get(s, QUOTE, k * NP + p) == 1)
@@ -250,18 +250,18 @@ def withdraw(s: State, g: Bool, k: Int, p: Int) -> Bool:
     return ok
 
 
-def condemn(s: State, g: Bool, k: Int, p: Int) -> Bool:
+def condemn(s: State, g: Bool, k: PolicyId, p: PageId) -> Bool:
     """The policy certifies, on its evidence, that the page won't be needed and may be deleted later."""
     guard(g)
     wanted = and_(g, get(s, OWNED, p) == 1, get(s, EVICTED, p) == 0)
     ok = and_(wanted, permit_condemn(s, wanted, k, p))
-    add_if(s, and_(ok, not_(present(s, p)), get(s, QUOTE, k * NP + p) == 0), GOAL, 3, 1)
+    add_if(s, and_(ok, not_(present(s, p)), get(s, QUOTE, k * NP + p) == 0), GOAL, GOAL_CONDEMNED_AWAY, 1)
     check_evidence(s, ok, k, p, P_CONDEMN)
     done(s, ok, P_CONDEMN, k, p, 0)
     return ok
 
 
-def lose(s: State, g: Bool, k: Int, p: Int) -> Bool:
+def lose(s: State, g: Bool, k: PolicyId, p: PageId) -> Bool:
     """The policy declares the page evicted: no reader expects it any more.  Only a loss that was charged
     can be declared.
     """

@@ -1,4 +1,4 @@
-"""What a policy can do: every primitive by name, and the numbers that its arguments may have."""
+"""The registry of operations: every primitive that a policy can use, by name, and the bounds of its arguments."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _ROOMS = (
     evidence_checks,
 )
 
-DOES: dict[str, FunctionType] = {
+OPERATIONS: dict[str, FunctionType] = {
     name: getattr(room, name)
     for name in PRIMITIVES
     if name in ACTIONS | SAID

@@ -1,4 +1,4 @@
-"""Renewal: new weights, sleep and wake; what they make of everything that is cached."""
+"""Operations of renewal: new weights, sleep and wake, and the parts of the cache that they clear."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def clear(s: State, g: Bool, parts: Int) -> None:
         remove(s, and_(g, part(parts, INDEX_PART)), x, True)
 
 
-def load_weights(s: State, g: Bool, k: Int, parts: Int) -> Bool:
+def load_weights(s: State, g: Bool, k: PolicyId, parts: Int) -> Bool:
     """New weights are loaded: every page is expected as they would compute it; ``parts`` of the cache are
     cleared.
     """
@@ -64,7 +64,7 @@ def load_weights(s: State, g: Bool, k: Int, parts: Int) -> Bool:
     return ok
 
 
-def doze(s: State, g: Bool, k: Int, parts: Int) -> Bool:
+def doze(s: State, g: Bool, k: PolicyId, parts: Int) -> Bool:
     """The engine sleeps and wakes: device memory has lost its bytes; ``parts`` of the cache are cleared.
 
     Host copies and the external store survive.

@@ -1,4 +1,4 @@
-"""Rewind: what a user takes back, and what becomes of the cache: rollback, fork, crop."""
+"""Operations of rewind: abort, rollback, fork and crop of a session's text, and what they do to the cache."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fuzzkv.semantics.sessions import abandon, close_page, close_session, forget
 from fuzzkv.semantics.vocabulary import *
 
 
-def abort(s: State, g: Bool, r: Int, i: Int) -> None:
+def abort(s: State, g: Bool, r: SessionId, i: Int) -> None:
     """The user takes the text back from page ``i`` on and writes another one; a rewinding policy may act on
     it.
     """
@@ -23,7 +23,7 @@ def abort(s: State, g: Bool, r: Int, i: Int) -> None:
     put_if(s, ok, R_ASKED, r, i + 1)
 
 
-def leaves_behind(s: State, r: Int, n: Int, parts: Int) -> Bool:
+def leaves_behind(s: State, r: SessionId, n: Int, parts: Int) -> Bool:
     """Whether a rewind to ``n`` pages would leave bytes of the old branch where readers find them."""
     here = 0
     there = 0
@@ -36,7 +36,7 @@ def leaves_behind(s: State, r: Int, n: Int, parts: Int) -> Bool:
     return or_(device, and_(there == 1, not_(part(parts, HOST_PART))))
 
 
-def rewind(s: State, g: Bool, k: Int, r: Int, n: Int, parts: Int) -> Bool:
+def rewind(s: State, g: Bool, k: PolicyId, r: SessionId, n: Int, parts: Int) -> Bool:
     """The session goes back to its first ``n`` pages; the others are pages of another branch from now on, of
     the same length.
 
@@ -82,17 +82,17 @@ def rewind(s: State, g: Bool, k: Int, r: Int, n: Int, parts: Int) -> Bool:
     return ok
 
 
-def stale_entry(s: State, x: Int, p: Int) -> Bool:
+def stale_entry(s: State, x: EntryId, p: PageId) -> Bool:
     """Whether an entry holds the bytes that the page had before its branch changed."""
     return get(s, X_TAG, x) == get(s, WANT, p) - T_BRANCH
 
 
-def carry(s: State, g: Bool, column: Int, child: Int, parent: Int) -> None:
+def carry(s: State, g: Bool, column: PageColumn, child: PageId, parent: PageId) -> None:
     """A branch's page starts with what is known of its parent's."""
     put_if(s, g, column, child, get(s, column, parent))
 
 
-def fork(s: State, g: Bool, k: Int, r: Int, own_tail: Int) -> Bool:
+def fork(s: State, g: Bool, k: PolicyId, r: SessionId, own_tail: Int) -> Bool:
     """The other session becomes a branch of this one: it maps the same frames; pages that aren't on the device
     are computed again.
 
@@ -157,7 +157,7 @@ def fork(s: State, g: Bool, k: Int, r: Int, own_tail: Int) -> Bool:
     return ok
 
 
-def trim(s: State, g: Bool, k: Int, r: Int, n: Int) -> Bool:
+def trim(s: State, g: Bool, k: PolicyId, r: SessionId, n: Int) -> Bool:
     """The session is cropped to its first ``n`` pages by cutting its arrays there.
 
     Where positions and slots are the same that is all; a ring that has wrapped isn't cut where its offset

@@ -1,6 +1,4 @@
-"""Layouts and scales: how the bytes of a frame are laid out, and the sidecar without which a payload means
-nothing.
-"""
+"""Operations on layouts and scales: the layout of a frame's bytes, and the scales without which a coded payload is garbled."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from fuzzkv.semantics.identity import T_LAYOUT
 from fuzzkv.semantics.vocabulary import *
 
 
-def relayout(s: State, g: Bool, k: Int, layout: Int) -> Bool:
+def relayout(s: State, g: Bool, k: PolicyId, layout: Int) -> Bool:
     """The device pool is laid out anew (0 to 3), with all that is in it; copies elsewhere keep the layout in
     which they were made.
     """
@@ -35,7 +33,7 @@ def relayout(s: State, g: Bool, k: Int, layout: Int) -> Bool:
     return ok
 
 
-def write_scale(s: State, g: Bool, k: Int, p: Int, layout: Int) -> Bool:
+def write_scale(s: State, g: Bool, k: PolicyId, p: PageId, layout: Int) -> Bool:
     """The page's scales are written beside its payload, where they lie in a pool of this layout.
 
     A frame's scales are written once: where some stand already nothing happens.  In a pool of another layout
@@ -53,7 +51,7 @@ def write_scale(s: State, g: Bool, k: Int, p: Int, layout: Int) -> Bool:
     return ok
 
 
-def encode(s: State, g: Bool, k: Int, p: Int) -> Bool:
+def encode(s: State, g: Bool, k: PolicyId, p: PageId) -> Bool:
     """The page's payload is rewritten in place at 8 bits, to be read with the scales that stand beside it."""
     d = get(s, DEV, p)
     frame = slot(d)
@@ -69,7 +67,7 @@ def encode(s: State, g: Bool, k: Int, p: Int) -> Bool:
     return ok
 
 
-def forget_scale(s: State, g: Bool, k: Int, p: Int) -> Bool:
+def forget_scale(s: State, g: Bool, k: PolicyId, p: PageId) -> Bool:
     """The host copy of an encoded page is kept without its scales: its payload alone is worth nothing."""
     h = get(s, HOST, p)
     d = get(s, DEV, p)

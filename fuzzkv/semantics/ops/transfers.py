@@ -1,5 +1,5 @@
-"""What else is in flight besides copies between device and host: steps that ran ahead, receives from a peer,
-and copies to and from an external store; and the claim that a page has arrived.
+"""Operations on transfers besides host copies: steps that ran ahead, receives from a peer, copies to and from an external
+store, and the claim that a page has arrived.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from fuzzkv.semantics.identity import key_of, same_text
 from fuzzkv.semantics.vocabulary import *
 
 
-def run_ahead(s: State, g: Bool, k: Int, r: Int) -> Bool:
+def run_ahead(s: State, g: Bool, k: PolicyId, r: SessionId) -> Bool:
     """A second device step of the session is launched before the first one's end: when it ends it writes the
     session's newest page, whoever has the frame then.  Device writes keep their order; copies don't wait for
     them.
@@ -31,7 +31,7 @@ def run_ahead(s: State, g: Bool, k: Int, r: Int) -> Bool:
     return ok
 
 
-def receive(s: State, g: Bool, k: Int, p: Int, lease: Int) -> Bool:
+def receive(s: State, g: Bool, k: PolicyId, p: PageId, lease: Int) -> Bool:
     """A page that is still to be computed is received from a peer instead.
 
     The sender is the other session if it has the same text and the page, else a peer outside that computed
@@ -61,7 +61,7 @@ def receive(s: State, g: Bool, k: Int, p: Int, lease: Int) -> Bool:
     return ok
 
 
-def spilled_into(s: State, x: Int) -> Bool:
+def spilled_into(s: State, x: EntryId) -> Bool:
     """Whether a copy to the external store is in flight for the entry."""
     n = 0
     for j in each(NJ):
@@ -69,7 +69,7 @@ def spilled_into(s: State, x: Int) -> Bool:
     return n == 1
 
 
-def free_entry(s: State) -> Int:
+def free_entry(s: State) -> EntryId:
     """The lowest free entry of the index, or -1; one that was taken out while its copy is in flight isn't free
     before that has ended.
     """
@@ -79,7 +79,7 @@ def free_entry(s: State) -> Int:
     return x
 
 
-def entry_of(s: State, key: Int) -> Int:
+def entry_of(s: State, key: Int) -> EntryId:
     """The index entry of a key, or -1."""
     x = -1
     for i in each(NX):
@@ -87,7 +87,7 @@ def entry_of(s: State, key: Int) -> Int:
     return x
 
 
-def spill(s: State, g: Bool, k: Int, p: Int, covers: Int, early: Int) -> Bool:
+def spill(s: State, g: Bool, k: PolicyId, p: PageId, covers: Int, early: Int) -> Bool:
     """A copy of the page to an external store begins, under a key that covers the components in ``covers``.
 
     Its index entry is visible when the copy has ended; with ``early`` above 0 at once, whatever becomes of
@@ -117,7 +117,7 @@ def spill(s: State, g: Bool, k: Int, p: Int, covers: Int, early: Int) -> Bool:
     return ok
 
 
-def trust(s: State, g: Bool, k: Int, p: Int) -> Bool:
+def trust(s: State, g: Bool, k: PolicyId, p: PageId) -> Bool:
     """The policy counts a page whose copy to the device is in flight as valid, before the copy has ended."""
     d = get(s, DEV, p)
     can = and_(g, d >= 0, get(s, D_FILL, slot(d)) == 0, page_in_flight(s, p))
@@ -128,7 +128,7 @@ def trust(s: State, g: Bool, k: Int, p: Int) -> Bool:
     return ok
 
 
-def deliver(s: State, g: Bool, j: Int) -> None:
+def deliver(s: State, g: Bool, j: CopyId) -> None:
     """A step that ran ahead, a receive, or a copy to or from the external store ends."""
     guard(g)
     p = get(s, J_PAGE, j)

@@ -1,5 +1,5 @@
-"""What the workload and the environment do: sessions come and go, steps read, time passes, copies fail and
-are late.
+"""Transitions of the workload and the environment: sessions come and go, steps read, time passes, copies fail and are
+late.
 
 A step reads every page of its session that is on the device (a page that isn't is left out of attention) and
 asks about one of them, its focus.  A focus that lies on the host is loaded while the step waits, or read in
@@ -36,7 +36,7 @@ DEGENERATE = 100
 """Lost answers, in permille, from which on a queued session's output runs on."""
 
 
-def arrive(s: State, g: Bool, r: Int, n: Int) -> None:
+def arrive(s: State, g: Bool, r: SessionId, n: Int) -> None:
     """A session of ``n`` pages opens and its context is computed, if it isn't open and enough device frames
     are free, those left out that the output of another may run on into.
     """
@@ -49,7 +49,7 @@ def arrive(s: State, g: Bool, r: Int, n: Int) -> None:
     done(s, ok, P_ARRIVE, NOBODY, r * PAGES, n)
 
 
-def finish(s: State, g: Bool, r: Int) -> None:
+def finish(s: State, g: Bool, r: SessionId) -> None:
     """A session ends.
 
     The output of a queued session that has lost answers degenerates and runs on instead, by a page a time
@@ -67,7 +67,7 @@ def finish(s: State, g: Bool, r: Int) -> None:
     done(s, ends, P_FINISH, NOBODY, r * PAGES, 0)
 
 
-def serve(s: State, g: Bool, p: Int) -> Bool:
+def serve(s: State, g: Bool, p: PageId) -> Bool:
     """Bring the focus to its reader, who waits; returns whether it was read in place on the host."""
     guard(g)
     here = present(s, p)
@@ -82,7 +82,7 @@ def serve(s: State, g: Bool, p: Int) -> Bool:
     away = and_(g, not_(present(s, p)), hosted(s, p), not_(page_in_flight(s, p)))
     now = get(s, NOW, 0)
     queue = get(s, LINK_FREE, 0)
-    add_if(s, and_(away, queue > now), GOAL, 1, 1)
+    add_if(s, and_(away, queue > now), GOAL, GOAL_LINK_BUSY, 1)
     wait = ite(queue > now, queue - now, 0) + get(s, PAGE_COST, 0)
     pass_time(s, away, wait)
     put_if(s, away, LINK_FREE, 0, now + wait)
@@ -100,12 +100,12 @@ def serve(s: State, g: Bool, p: Int) -> Bool:
     add_if(s, in_place, REMOTE, 0, 1)
     check_read(s, in_place, p, get(s, H_TAG, source))
     done(s, in_place, P_REMOTE_READ, NOBODY, p, wait)
-    add_if(s, away, GOAL, 0, 1)
+    add_if(s, away, GOAL, GOAL_HOST_OFFER, 1)
     check_conservation(s, landed, p)
     return in_place
 
 
-def read(s: State, g: Bool, p: Int) -> None:
+def read(s: State, g: Bool, p: PageId) -> None:
     """A step goes over a page: it ages, and if it is on the device its bytes are read and attention is seen
     on it.
     """
@@ -118,7 +118,7 @@ def read(s: State, g: Bool, p: Int) -> None:
     done(s, here, P_READ, NOBODY, p, 0)
 
 
-def step(s: State, g: Bool, r: Int, i: Int) -> None:
+def step(s: State, g: Bool, r: SessionId, i: Int) -> None:
     """One step of a session that asks about its page ``i``."""
     ready = and_(g, get(s, R_ACTIVE, r) == 1, i < get(s, R_N, r))
     guard(ready)
@@ -161,7 +161,7 @@ def tick(s: State, g: Bool, ticks: Int) -> None:
     done(s, g, P_TICK, NOBODY, 0, ticks)
 
 
-def relevance(s: State, g: Bool, r: Int, i: Int) -> None:
+def relevance(s: State, g: Bool, r: SessionId, i: Int) -> None:
     """The topic of a page is over: steps that read it attend to it no more, until one asks about it again."""
     p = r * PAGES + i
     ok = and_(g, get(s, OWNED, p) == 1)

@@ -1,4 +1,4 @@
-"""Free policies in the compiled search: their rules are called back through the C interface of Python.
+"""Callbacks from the compiled search into rules in ordinary Python, through the C interface of Python.
 
 The compiled core has only the address of a state; the rule gets the same memory as an indexable view.  What a
 rule raises can't pass through compiled code: it is kept, the search is told to stop, and it is raised afterwards.
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from fuzzkv.errors import UsageError
-from fuzzkv.semantics.ops.registry import DOES
+from fuzzkv.semantics.ops.registry import OPERATIONS
 from fuzzkv.semantics.policy import Policy, Rule
 from fuzzkv.simulator.bulk import search
 from fuzzkv.simulator.bulk.core import core_texts, rule_address
@@ -65,16 +65,15 @@ def _written() -> dict[Any, Callable[..., Any]]:
 
 def _bindings(policies: Sequence[Policy]) -> list[tuple[dict[str, Any], str, Any, Any]]:
     """Where free rules may find a function of the contract: (names, name, plain, written out)."""
-    free = [policy.rule for policy in policies if policy.free]
+    free = [policy for policy in policies if policy.free]
     if not free:
         return []
-    calls = [rule if inspect.isroutine(rule) else type(rule).__call__ for rule in free]
+    rules = [policy.rule for policy in free]
+    calls = [rule if inspect.isroutine(rule) else type(rule).__call__ for rule in rules]
     spaces = [getattr(call, "__globals__", {}) for call in calls]
-    spaces += [
-        vars(sys.modules[rule.__wrapped__.__module__]) for rule in free if hasattr(rule, "__wrapped__")
-    ]
+    spaces += [vars(sys.modules[policy.owner.__module__]) for policy in free if policy.owner is not None]
     spaces += [vars(sys.modules[name]) for name in {text.__module__ for text in _written()}]
-    spaces.append(DOES)
+    spaces.append(OPERATIONS)
     unique = {id(space): space for space in spaces}
     return [
         (space, name, value, _written()[value])
@@ -106,9 +105,8 @@ class Rules:
                 self.row[k] = rule_address(policy.rule)
                 continue
             self.row[k] = self._callback(policy.name, policy.rule)
-            fresh = getattr(policy.rule, "fresh", None)
-            if fresh is not None:
-                self.row[search.FRESH + k] = self._callback(policy.name, _without_arguments(fresh))
+            if policy.fresh is not None:
+                self.row[search.FRESH + k] = self._callback(policy.name, _without_arguments(policy.fresh))
                 self.row[search.STATEFUL] = 1
 
     @contextmanager

@@ -212,7 +212,7 @@ class BulkEngine:
 
     @property
     def goals(self) -> dict[str, int]:
-        """In how many schedules each goal was reached."""
+        """In how many schedules each goal was reached, by name."""
         return {name: int(self._met.goals[i]) for i, name in enumerate(GOALS)}
 
     @property

@@ -1,4 +1,4 @@
-"""A rule called by its address: what lets one compiled core run any policy set.
+"""Calls of a rule by its address, so that one compiled core runs any policy set.
 
 Numba knows the type of everything that it calls; a rule that was compiled on its own, or a callback into
 Python, is only a number to the core.  ``call_rule`` turns the number into a call of

@@ -1,5 +1,5 @@
-"""Where compiled modules are kept: in the user's cache, under the hash of their own source, so that a second
-process starts without compiling and a changed text can never meet an old compilation.
+"""The cache of compiled modules: in the user's cache folder, under the hash of their own source, so that a second
+process starts without compiling and a changed source never meets an old compilation.
 """
 
 from __future__ import annotations

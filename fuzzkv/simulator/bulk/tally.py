@@ -1,4 +1,4 @@
-"""What a search has come to, as plain data that travels between processes and can be merged."""
+"""Counts and classes of a search as plain data that travels between processes and can be merged."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class FoundClass:
 
     @property
     def key(self) -> tuple[int, str, str | None, str]:
-        """What makes two classes the same: (mask, invariant, actor, primitive)."""
+        """The key under which classes are the same: (mask, invariant, actor, primitive)."""
         return self.mask, self.invariant, self.actor, self.primitive
 
     @property

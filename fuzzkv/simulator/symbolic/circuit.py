@@ -1,4 +1,4 @@
-"""Numbers as bits: the text of the semantics as a circuit of gates, which a SAT solver decides.
+"""Numbers as bits: the semantics as a circuit of gates, which a SAT solver decides.
 
 A word is a tuple of literals in two's complement, lowest bit first, as short as its value allows; what is known stays an
 int or a bool.  A literal is a whole number: ``n`` is the output of gate ``n``, ``-n`` its negation; gate 1 is constant

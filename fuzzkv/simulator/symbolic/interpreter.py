@@ -1,4 +1,4 @@
-"""The third reader: the same text over terms, so that a schedule may have numbers that aren't known yet.
+"""The symbolic interpreter: the same semantics over terms, so that a schedule may have numbers that aren't known yet.
 
 Every cell of the state is a Python int or a term of an algebra: Z3's integers (``simulator.symbolic.terms``, for proofs) or bits
 (``simulator.symbolic.circuit``, for searches).  What is known stays an int, so a concrete run is a concrete run.  The functions of
@@ -41,7 +41,7 @@ Truth = Any
 """A Python bool or a Boolean term."""
 
 
-class Reader:
+class SymbolicInterpreter:
     """The text over an algebra and within a window.
 
     Columns in ``left_out`` are never written: for those that only report.  ``writes`` collects when something was written,
@@ -181,7 +181,7 @@ class Reader:
 class SymbolicState:
     """A state whose cells are ints or terms of a reader's algebra."""
 
-    def __init__(self, reader: Reader, cells: Sequence[Number]) -> None:
+    def __init__(self, reader: SymbolicInterpreter, cells: Sequence[Number]) -> None:
         self.reader, self.algebra = reader, reader.algebra
         self.cells: list[Number] = list(cells)
 
@@ -242,10 +242,10 @@ def run_symbolic(
     config: Config,
     *,
     enforce: bool = False,
-    reader: Reader | None = None,
+    reader: SymbolicInterpreter | None = None,
 ) -> list[int]:
     """The last state of a schedule whose numbers are all known."""
-    reader = reader or Reader(Terms())
+    reader = reader or SymbolicInterpreter(Terms())
     state = SymbolicState(reader, first_state(config, policies, enforce=enforce))
     for e, (op, a, b) in enumerate(schedule.events):
         state.cells[COLUMNS["EVENT"]] = e

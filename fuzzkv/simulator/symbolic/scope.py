@@ -1,4 +1,4 @@
-"""How much of the machine a symbolic reader looks at: a window of pages, frames, copies, policies and index entries.
+"""The scope of a symbolic run: numbers of pages, frames, copies, policies and index entries.
 
 The text loops over all that a state has room for, and a term costs something even for what stays empty.  Within a window
 the text is the same with smaller numbers in the place of the scope's; schedules that need no more than the window has
@@ -40,7 +40,7 @@ class Window:
     entries: int = NX
 
     def names(self) -> dict[str, int]:
-        """What the scope's names mean in this window."""
+        """The values of the layout's sizes in this window."""
         return {
             "NR": self.requests,
             "PAGES": self.pages,

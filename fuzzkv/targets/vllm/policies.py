@@ -1,4 +1,5 @@
-"""The engine's own cache features as policies: what each changes in a life, what it declares, what shows that it acted.
+"""The engine's own cache features as policies: what each changes in an engine's configuration, what it declares, what
+shows that it acted.
 
 A live policy is data.  :func:`compose` makes the configuration of a life from a set of them; :func:`driven` the schedule
 as an arm with fewer policies meets it (a pool is small only where ``vllm:preempt`` is in the set).

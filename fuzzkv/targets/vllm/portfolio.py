@@ -13,44 +13,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from fuzzkv.strategies.space import ScheduleSpace
 from fuzzkv.targets.vllm.policies import LivePolicy, compose
 from fuzzkv.targets.vllm.schedule import (
-    ABORT,
+    ADAPTERS,
     ARRIVE,
     BOUNDS,
-    COMPLETE,
-    FAIL,
-    FORK,
     HOLD,
     LONGEST,
     NEXT,
     RESET,
-    SHORT,
     STEP,
     Event,
     LiveSchedule,
 )
-from fuzzkv.targets.vllm.strategy import CHUNKS, POOLS, WEIGHTS
+from fuzzkv.targets.vllm.strategy import CHUNKS, MOODS, POOLS, TROUBLE, USUAL, WEIGHTS, live_space
 
-OF_TRANSFERS: Final = (HOLD, COMPLETE, FAIL, SHORT)
-"""Events that mean something only where a host tier is."""
-USUAL: Final = (8, 40)
-"""Least and most events of a schedule."""
 KEPT: Final = 200
 """Most schedules that are kept for changes."""
-TROUBLE: Final = (STEP, STEP, STEP, ARRIVE, ARRIVE, RESET, ABORT, COMPLETE, COMPLETE, FAIL, SHORT, FORK, HOLD)
-"""What comes while pages are on their way back."""
-MOODS: Final[tuple[tuple[str, ...], ...]] = (
-    (ARRIVE, ARRIVE, STEP),
-    (ARRIVE, FORK, STEP, STEP),
-    (STEP, STEP, COMPLETE),
-    (HOLD, ARRIVE, STEP, COMPLETE, ABORT),
-    (RESET, ARRIVE, STEP),
-    (ABORT, STEP, ARRIVE, FORK),
-    (FAIL, SHORT, STEP, COMPLETE, ARRIVE),
-    (NEXT, ARRIVE, STEP),
-)
-"""Favourites of a stretch."""
 
 
 @dataclass(frozen=True)
@@ -65,14 +45,18 @@ class Form:
     @property
     def ops(self) -> tuple[str, ...]:
         """The events that are drawn."""
-        left_out = () if self.tier else OF_TRANSFERS
-        return tuple(op for op in WEIGHTS if op not in left_out)
+        return self.space.names
+
+    @property
+    def space(self) -> ScheduleSpace[LiveSchedule]:
+        """The schedules that are drawn."""
+        return live_space(tier=self.tier, adapters=self.adapters)
 
 
 def form_of(policies: Sequence[LivePolicy]) -> Form:
     """Which events matter to a set."""
     config = compose(policies)
-    return Form(tier=config.tier is not None, adapters=config.adapters)
+    return Form(tier=config.tier is not None, adapters=min(config.adapters, ADAPTERS))
 
 
 @dataclass
@@ -82,6 +66,7 @@ class Portfolio:
     form: Form
     seed: str
     kept: list[LiveSchedule] = field(default_factory=list)
+    _drawn: dict[int, LiveSchedule] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
@@ -94,6 +79,15 @@ class Portfolio:
         if self.kept:
             ways += [self.changed] * 4
         return self.random.choice(ways)()
+
+    def numbered(self, number: int) -> LiveSchedule:
+        """The schedule of this number: what :meth:`draw` would come to from here with a seed of its own, then always
+        the same.  So Hypothesis may draw the number.
+        """
+        if number not in self._drawn:
+            self.random = random.Random(f"{self.seed} {number}")
+            self._drawn[number] = self.draw()
+        return self._drawn[number]
 
     def keep(self, schedule: LiveSchedule) -> None:
         """Take a schedule that reached something new among those that are changed."""

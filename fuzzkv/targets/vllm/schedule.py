@@ -1,4 +1,4 @@
-"""A live schedule: what happens to an engine, as data, bounded and free of time.
+"""A live schedule: the events that an engine is driven through, as data, bounded and free of time.
 
 Prompts are pure functions of their number, so a schedule says everything that a run needs.  Their tokens form a prefix
 tree (:data:`SHARED`), and every prompt's own tokens come from its own range of the vocabulary, so KV of another request

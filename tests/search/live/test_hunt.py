@@ -86,7 +86,7 @@ def test_the_clean_twin_is_silent(tmp_path: Path) -> None:
 
 
 def test_a_life_that_dies_is_a_result(tmp_path: Path) -> None:
-    result, _ = hunt(tmp_path, toy(deadly=True), PAIR, max_examples=120)
+    result, _ = hunt(tmp_path, toy(deadly=True), PAIR, max_examples=240)
     (case,) = result.cases
     assert case["class"]["invariant"] == "I13" and case["class"]["action"] == "died"
     assert case["violation"]["text"] == "exit status -11" and case["exercised"] == {name: {} for name in PAIR}
@@ -97,7 +97,7 @@ def test_a_policy_that_fails_alone_is_said_and_left_out(tmp_path: Path) -> None:
     assert result.exit_code == 0 and not result.cases
     alone = {row["policy"]: row for row in result.report["alone"]}
     assert alone[PAIR[0]]["standing"] == "fails" and alone[PAIR[0]]["reason"].startswith("I16 short")
-    assert [event[0] for event in alone[PAIR[0]]["witness"]["events"]] == ["arrive", "step", "fork"]
+    assert [event[0] for event in alone[PAIR[0]]["witness"]["events"]] == ["arrive", "step", "arrive"]
     assert alone["plain engine"]["standing"] == "passes"
     done = [e for e in heard if isinstance(e, ev.AcceptanceDone)]
     assert [e.passed for e in done] == [True, False, True, True]
@@ -130,12 +130,12 @@ def test_too_few_are_left(tmp_path: Path) -> None:
 class Refusing(ToyLife):
     def __init__(self, config: EngineConfig) -> None:
         if config.prefix_cache:
-            raise EnvironmentFailure(code="FKV057", value="x", reason="not on this build", cure="None.")
+            raise EnvironmentFailure(code="FKV103", value="x", reason="not on this build", cure="None.")
         super().__init__(config)
 
 
 def test_what_this_build_refuses_is_said(tmp_path: Path) -> None:
-    result, heard = hunt(tmp_path, Refusing, (*PAIR, "vllm:preempt"), max_examples=5)
+    result, heard = hunt(tmp_path, Refusing, (*PAIR, "vllm:preempt"), max_examples=12)
     (warning,) = [e for e in heard if isinstance(e, ev.WarningRaised)]
     assert warning.text == "vllm:prefix-cache is left out (unsupported): not on this build"
     alone = {row["policy"]: (row["standing"], row["reason"]) for row in result.report["alone"]}
@@ -146,7 +146,7 @@ def test_what_this_build_refuses_is_said(tmp_path: Path) -> None:
 class RefusingPairs(ToyLife):
     def __init__(self, config: EngineConfig) -> None:
         if config.prefix_cache and config.tier:
-            raise EnvironmentFailure(code="FKV057", value="x", reason="not together", cure="None.")
+            raise EnvironmentFailure(code="FKV103", value="x", reason="not together", cure="None.")
         super().__init__(config)
 
 
@@ -265,7 +265,7 @@ def test_an_interrupt_keeps_what_was_found(tmp_path: Path) -> None:
                     raise KeyboardInterrupt
             return super().run(schedule)
 
-    result, heard = hunt(tmp_path, lambda config: Stopping(config, fault=True), PAIR, max_examples=120)
+    result, heard = hunt(tmp_path, lambda config: Stopping(config, fault=True), PAIR, max_examples=240)
     assert result.exit_code == 130 and result.outcome == "interrupted"
     (case,) = load_corpus(tmp_path)
     assert case["minimality"] == "not-minimal" and problems(tmp_path) == []
@@ -334,7 +334,7 @@ def test_a_large_set_is_reduced_before_its_subsets_run() -> None:
 
 
 def test_a_case_is_as_it_was_filed(tmp_path: Path) -> None:
-    result, _ = hunt(tmp_path, toy(fault=True), PAIR, max_examples=120)
+    result, _ = hunt(tmp_path, toy(fault=True), PAIR, max_examples=240)
     path = tmp_path / f"{result.cases[0]['id']}.json"
     assert load_case(path) == result.cases[0]
 

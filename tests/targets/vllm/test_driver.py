@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from fuzzkv.strategies.numbers import Numbers
+from fuzzkv.strategies.ways import sized
 from fuzzkv.targets.vllm.engine.config import EngineConfig, TierConfig
 from fuzzkv.targets.vllm.history import LiveHistory, LiveViolation
 from fuzzkv.targets.vllm.schedule import LiveSchedule, prompt, size
-from fuzzkv.targets.vllm.strategy import decode
+from fuzzkv.targets.vllm.strategy import LIVE
 
 pytestmark = pytest.mark.engine
 
@@ -21,7 +23,8 @@ DOUBLE_RESET = "reset_cache"
 
 def drawn(seed: int, count: int) -> list[LiveSchedule]:
     rng = random.Random(seed)
-    return [decode(rng.randbytes(2 + 4 * rng.randrange(8, 32))) for _ in range(count)]
+    sizes = [[rng.choice(values) for values in LIVE.machine.values()] for _ in range(count)]
+    return [LIVE.make(machine, sized(LIVE, Numbers(rng.randbytes(200)))) for machine in sizes]
 
 
 def sound(history: LiveHistory) -> bool:

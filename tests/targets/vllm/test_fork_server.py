@@ -27,8 +27,8 @@ def test_lives_of_a_nursery() -> None:
             assert first.steps > 0 and not first.failed and life.engine.startswith("vllm")
         with ProcessLife(EngineConfig(), command=nursery.command()) as life:
             assert life.run(SCHEDULE).digest == first.digest
-            assert life._process is not None
-            os.killpg(life._process.pid, signal.SIGKILL)
+            assert life._child is not None
+            os.killpg(life._child.pid, signal.SIGKILL)
             with pytest.raises(LifeDied):
                 _run_on(life)
             assert life.run(SCHEDULE).digest == first.digest and life.starts == 2

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from fuzzkv.targets.vllm.arms import TIE
-from fuzzkv.targets.vllm.content.control import Question
+from fuzzkv.targets.vllm.content.control import ControlPrompt
 from fuzzkv.targets.vllm.content.judging import TokenJudge
 from fuzzkv.targets.vllm.content.oracles import NOISE, Answer
 from fuzzkv.targets.vllm.history import LiveHistory, LiveViolation
@@ -23,7 +23,7 @@ class Control:
     def __init__(self, gap: float) -> None:
         self.gap, self.asked, self.closed = gap, [], False  # type: ignore[var-annotated]
 
-    def answers(self, questions: Sequence[Question]) -> list[Answer]:
+    def answers(self, questions: Sequence[ControlPrompt]) -> list[Answer]:
         self.asked += questions
         return [Answer(tuple(range(100, 100 + q.tokens)), (self.gap,) * q.tokens) for q in questions]
 
@@ -95,7 +95,7 @@ def test_the_control_has_the_sets_model_and_number_format() -> None:
 
 def test_garbage_that_agrees_with_itself_is_found() -> None:
     class Off(Control):
-        def answers(self, questions: Sequence[Question]) -> list[Answer]:
+        def answers(self, questions: Sequence[ControlPrompt]) -> list[Answer]:
             return [Answer((7,), (1.0,)) for _ in questions]
 
     judge = TokenJudge(lambda model, kv_dtype: Control(1.0) if kv_dtype == "auto" else Off(1.0))

@@ -11,7 +11,7 @@ from fuzzkv.cases.live_cases import read_live_case
 from fuzzkv.errors import UsageError
 from fuzzkv.targets.vllm.plugin.own_code import allowed, own_policy, resolve_all
 from fuzzkv.targets.vllm.policies import compatible, compose, resolve
-from tests.targets.vllm.test_cases import live_case
+from tests.cases.test_live_cases import live_case
 
 SIEVE = "docs/examples/sieve.py:Sieve"
 

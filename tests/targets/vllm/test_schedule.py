@@ -1,12 +1,15 @@
-"""Live schedules as data, as bytes, and as the portfolio draws them."""
+"""Live schedules as data, as Hypothesis draws them, and as the portfolio does."""
 
 from __future__ import annotations
 
+import random
+
 import pytest
-from hypothesis import HealthCheck, Phase, find, given, settings
-from hypothesis import strategies as st
+from hypothesis import Phase, find, settings
 
 from fuzzkv.errors import UsageError
+from fuzzkv.strategies.numbers import Numbers
+from fuzzkv.strategies.ways import as_choices, plain
 from fuzzkv.targets.vllm.portfolio import Form, Portfolio
 from fuzzkv.targets.vllm.schedule import (
     BLOCK,
@@ -23,9 +26,8 @@ from fuzzkv.targets.vllm.schedule import (
     size,
     tail,
 )
-from fuzzkv.targets.vllm.strategy import WEIGHTS, decode, encode, live_schedules
-
-QUICK = settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+from fuzzkv.targets.vllm.strategy import LIVE, WEIGHTS, live_schedules, live_space, returns
+from tests.drawn import drawn, drawn_from
 
 
 def test_prompts_share_their_beginnings_and_nothing_else() -> None:
@@ -84,27 +86,39 @@ def test_an_adapter_is_told_where_there_is_one() -> None:
     assert schedule_from_json(LiveSchedule(9, 64, (), 2).as_json()).adapter == 2
 
 
-def test_all_bytes_are_schedules_and_zero_is_the_simplest() -> None:
-    @QUICK
-    @given(st.binary(max_size=300))
-    def any_bytes(data: bytes) -> None:
-        drawn = decode(data)
-        assert len(drawn.events) <= LONGEST
-        assert decode(encode(drawn)) == drawn
-        assert schedule_from_json(drawn.as_json()) == drawn
-
-    any_bytes()
-    assert decode(b"") == LiveSchedule(48, 256, ())
-    assert decode(bytes(6)) == decode(b"")
-    assert decode(bytes([0, 0, 1, 0, 0, 0])).events == decode(bytes([0, 0, 1])).events == (("step", 1, 0, 0),)
-    assert set(WEIGHTS) == set(OPS) == set(BOUNDS) and sum(WEIGHTS.values()) == 64
+def test_every_drawn_schedule_has_its_choices() -> None:
+    for schedule in drawn(live_schedules(), 60):
+        assert len(schedule.events) <= LONGEST
+        assert schedule_from_json(schedule.as_json()) == schedule
+        assert drawn_from(plain(LIVE), choices(schedule)) == schedule
+    assert set(WEIGHTS) == set(OPS) == set(BOUNDS) == set(LIVE.names)
 
 
-def test_what_has_no_bytes() -> None:
+def choices(schedule: LiveSchedule) -> bytes:
+    return as_choices(LIVE, schedule)
+
+
+def test_what_has_no_choices() -> None:
     with pytest.raises(ValueError, match="not in"):
-        encode(LiveSchedule(47, 256, ()))
+        choices(LiveSchedule(47, 256, ()))
     with pytest.raises(ValueError, match="more than"):
-        encode(LiveSchedule(48, 256, (("step", 1, 0, 0),) * (LONGEST + 1)))
+        choices(LiveSchedule(48, 256, (("step", 1, 0, 0),) * (LONGEST + 1)))
+    with pytest.raises(ValueError, match="adapter 1"):
+        choices(LiveSchedule(48, 256, (), 1))
+    with pytest.raises(ValueError, match="next: 2 is not from 0 to 1"):
+        as_choices(live_space(adapters=1), LiveSchedule(48, 256, (("next", 0, 2, 0),)))
+
+
+def test_with_a_tier_a_prompt_comes_again() -> None:
+    for seed in range(20):
+        rows = returns(LIVE, Numbers(random.Random(seed).randbytes(120)))
+        assert [name for name, _ in rows[:2]] == ["arrive", "step"] and ("hold", (1, 0, 0)) in rows
+        prompt, size, _ = rows[0][1]
+        held = rows.index(("hold", (1, 0, 0)))
+        again = [numbers for name, numbers in rows[held:] if name == "arrive" and numbers[0] == prompt]
+        assert any(size <= numbers[1] <= size + 3 for numbers in again)
+        schedule_from_json(LIVE.make((48, 256), rows).as_json())
+    assert live_space().ways == (returns,) and live_space(tier=False).ways == ()
 
 
 def test_hypothesis_shrinks_to_the_smallest() -> None:
@@ -121,7 +135,7 @@ def test_hypothesis_shrinks_to_the_smallest() -> None:
 
 
 def test_a_portfolio_draws_the_same_from_the_same_seed() -> None:
-    def drawn(seed: str, keep: bool) -> list[LiveSchedule]:
+    def made(seed: str, keep: bool) -> list[LiveSchedule]:
         portfolio = Portfolio(Form(adapters=2), seed)
         rows = []
         for number in range(60):
@@ -130,9 +144,19 @@ def test_a_portfolio_draws_the_same_from_the_same_seed() -> None:
                 portfolio.keep(rows[-1])
         return rows
 
-    assert drawn("1", True) == drawn("1", True) != drawn("2", True)
-    assert drawn("1", True) != drawn("1", False)
-    assert all(8 <= s.pool <= 48 and len(s.events) <= LONGEST for s in drawn("1", True))
+    assert made("1", True) == made("1", True) != made("2", True)
+    assert made("1", True) != made("1", False)
+    assert all(8 <= s.pool <= 48 and len(s.events) <= LONGEST for s in made("1", True))
+
+
+def test_a_numbered_schedule_stays_the_same() -> None:
+    portfolio = Portfolio(Form(adapters=2), "1")
+    first = [portfolio.numbered(number) for number in (5, 0, 7)]
+    for schedule in first:
+        portfolio.keep(schedule)
+    later = portfolio.numbered(8)
+    assert [portfolio.numbered(number) for number in (5, 0, 7, 8)] == [*first, later]
+    assert len({*first, later}) == 4 and Portfolio(Form(adapters=2), "1").numbered(0) == first[1]
 
 
 def test_a_form_leaves_out_what_means_nothing() -> None:

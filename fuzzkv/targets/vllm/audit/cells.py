@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
-from fuzzkv.targets.vllm.audit.compare import Row, compare, decimal
+from fuzzkv.targets.vllm.audit.compare import LogitRow, compare, decimal
 from fuzzkv.targets.vllm.audit.scenarios import Scenario
 from fuzzkv.targets.vllm.audit.serving import SERVED, Server, rebuilt
 from fuzzkv.targets.vllm.audit.ways import FORCED, WAYS, Reached, Refused, Sessions, decide, greedy, rebuild
@@ -23,7 +23,7 @@ def session_cells(sessions: Sessions, kind: str, sc: Scenario) -> Iterator[Cell]
     """All ways of one class of cache on one scenario."""
     fresh = rebuild(sessions, kind, sc.committed)
     forced, want = greedy(sessions, fresh, FORCED)
-    in_text: list[Row] | None = None
+    in_text: list[LogitRow] | None = None
     for way in WAYS:
         head = {"cache": kind, "way": way.name, "role": way.role, "rebuilt": len(sc.keep)}
         try:
@@ -103,7 +103,7 @@ def _left(
     return []
 
 
-def _beside(rows: Sequence[Row], in_text: Sequence[Row] | None) -> dict[str, str]:
+def _beside(rows: Sequence[LogitRow], in_text: Sequence[LogitRow] | None) -> dict[str, str]:
     """How far the run is from one in which the branch stands in the text."""
     if in_text is None:
         return {}

@@ -20,13 +20,13 @@ CEILING: Final = 1e-3
 ULP: Final = 2.0**-23
 """Relative distance of two neighbours in float32: the least noise that is assumed where none was measured."""
 
-Row = Any
+LogitRow = Any
 """One row of logits: a one-dimensional array of floats."""
 Verdict = Literal["same", "numeric-tie", "differs", "refused"]
 
 
 @dataclass(frozen=True)
-class Difference:
+class LogitDifference:
     """How a run on a retained cache (first of each pair) differs from one on a rebuilt cache (second).
 
     ``greedy``: the tokens decided; ``gap``: logits of the best minus the second-best, for each; ``decision``:
@@ -63,14 +63,14 @@ class Difference:
         }
 
 
-def compare(retained: Sequence[Row], rebuilt: Sequence[Row]) -> Difference:
+def compare(retained: Sequence[LogitRow], rebuilt: Sequence[LogitRow]) -> LogitDifference:
     """The difference of two runs of equally many rows. ValueError if they are not."""
     a, b = (np.asarray(rows, dtype=np.float64) for rows in (retained, rebuilt))
     if a.shape != b.shape or a.ndim != 2:
         raise ValueError(f"two runs of the same shape are compared, not {a.shape} and {b.shape}")
     apart = np.abs(a - b).max(axis=1)
     best_a, best_b = a.argmax(axis=1), b.argmax(axis=1)
-    return Difference(
+    return LogitDifference(
         greedy=(int(best_a[0]), int(best_b[0])),
         gap=(_gap(a[0]), _gap(b[0])),
         decision=float(apart[0]),
@@ -91,7 +91,7 @@ def limit(twins: Sequence[tuple[float, float]]) -> float:
 
 
 def judge(most: float, *, agree: bool, noise: float) -> Verdict:
-    """What a difference comes to: nan counts as one; another token within the noise is a tie."""
+    """The verdict on a difference: nan counts as one; another token within the noise is a tie."""
     if not most <= noise:
         return "differs"
     return "same" if agree else "numeric-tie"
@@ -102,12 +102,12 @@ def decimal(number: float) -> str:
     return format(number, ".6g")
 
 
-def _gap(row: Row) -> float:
+def _gap(row: LogitRow) -> float:
     top = np.partition(row, -2)[-2:]
     return float(top[1] - top[0])
 
 
-def _divergence(p: Row, q: Row) -> float:
+def _divergence(p: LogitRow, q: LogitRow) -> float:
     """KL(p || q) of two rows of logits, in nats."""
     log_p, log_q = (x - x.max() - np.log(np.exp(x - x.max()).sum()) for x in (p, q))
     found = float((np.exp(log_p) * (log_p - log_q)).sum())

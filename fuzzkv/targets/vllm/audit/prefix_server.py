@@ -13,7 +13,7 @@ from vllm import LLM, SamplingParams
 
 from fuzzkv.errors import EnvironmentFailure
 from fuzzkv.targets.vllm.audit.capture import ROWS
-from fuzzkv.targets.vllm.audit.serving import Answer
+from fuzzkv.targets.vllm.audit.serving import ServedAnswer
 from fuzzkv.targets.vllm.replay.engine import BLOCK, require
 
 STEP_TOKENS: Final = 24
@@ -47,13 +47,13 @@ class PrefixServer:
         self._serial = 0
         self._done: dict[str, Any] = {}
 
-    def ask(self, prompt: Sequence[int], count: int, force: Sequence[int] = ()) -> Answer:
+    def ask(self, prompt: Sequence[int], count: int, force: Sequence[int] = ()) -> ServedAnswer:
         request = self._add(prompt, count, force, keep=True)
         while request not in self._done:
             self.advance(1)
         out = self._done[request]
         rows = ROWS.pop(request)
-        return Answer(tuple(map(int, out.outputs[0].token_ids)), rows, int(out.num_cached_tokens or 0))
+        return ServedAnswer(tuple(map(int, out.outputs[0].token_ids)), rows, int(out.num_cached_tokens or 0))
 
     def begin(self, prompt: Sequence[int], force: Sequence[int]) -> str:
         return self._add(prompt, len(force), force, keep=False)
@@ -77,7 +77,7 @@ class PrefixServer:
         self._done.clear()
         if not self.llm.reset_prefix_cache():
             raise EnvironmentFailure(
-                code="FKV057",
+                code="FKV134",
                 value="reset_prefix_cache",
                 reason="the engine couldn't empty its prefix cache though no request is left",
                 cure="This is a fault of fuzzkv or of the engine: please report it.",

@@ -1,4 +1,4 @@
-"""The way of a rollback audit: a worker process for each engine and model, their cells, and what they come to.
+"""A whole rollback audit: a worker process for each engine and model, their cells, and the verdicts.
 
 Same tokens, other cache: a decision step on a session's retained cache is compared with the same step on a
 cache rebuilt from the committed tokens alone. Whatever differs beyond the noise of two rebuilt caches comes
@@ -8,7 +8,6 @@ from the cache (invariant I9, exact-rewind).
 from __future__ import annotations
 
 import importlib.util
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fuzzkv import __version__
+from fuzzkv.core.interpreter import HERE
 from fuzzkv.errors import EXIT_INTERRUPTED, EnvironmentFailure
 from fuzzkv.targets.vllm.audit.verdicts import cell_verdict, exit_code, noise_rows, noises, way_rows
 from fuzzkv.targets.vllm.replay.engine import require
@@ -31,7 +31,7 @@ _SILENCE: Final = 180.0
 """Seconds without a word after which a worker hangs."""
 
 Tell = Callable[[str], None]
-Report = dict[str, Any]
+AuditReport = dict[str, Any]
 
 
 def audit(
@@ -42,7 +42,7 @@ def audit(
     seconds: float,
     tell: Tell = lambda text: None,
     command: Sequence[str] | None = None,
-) -> Report:
+) -> AuditReport:
     """Run the audit; the report is plain data (``docs/audit.md``), its ``exit_code`` that of the command.
 
     Engines run one after the other, within ``seconds`` together: what is cut short is reported with the
@@ -103,7 +103,7 @@ def assemble(
     cells: Sequence[dict[str, Any]],
     examples: Sequence[dict[str, Any]],
     errors: Sequence[dict[str, str]],
-) -> Report:
+) -> AuditReport:
     """The report from what the workers told: verdicts, ways and the exit code."""
     limits = noises(cells)
     judged = [
@@ -148,7 +148,7 @@ def _records(
         f"{engine}-{model}",
         {"engine": engine, "model": model, "seed": seed},
         folder,
-        command or (sys.executable, "-m", "fuzzkv.targets.vllm.audit.worker"),
+        command or HERE.command("fuzzkv.targets.vllm.audit.worker"),
     )
     heard = time.monotonic()
     try:

@@ -1,4 +1,4 @@
-"""What a session goes through before its decision step: what it commits, what it tries and takes back.
+"""Scenarios of an audit: the tokens that a session commits, tries and takes back before its decision step.
 
 A scenario is data: tokens that are committed before the branch (``keep``), tokens of the branch, which is
 aborted (``branch``), and committed tokens from there on (``step``), after the last of which the next token is

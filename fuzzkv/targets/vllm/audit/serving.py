@@ -1,4 +1,4 @@
-"""The same audit of a server that keeps a prefix cache by content: what becomes of a branch's blocks.
+"""The audit of a server with a content-addressed prefix cache: what becomes of an aborted branch's blocks.
 
 A server has no handle on a session: each request brings its whole transcript, and blocks are reused by what
 they hold. ``Server`` is what the audit needs of one; tests plant faulty ones.
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from fuzzkv.targets.vllm.audit.compare import Row
+from fuzzkv.targets.vllm.audit.compare import LogitRow
 from fuzzkv.targets.vllm.audit.scenarios import Scenario
 from fuzzkv.targets.vllm.audit.ways import FORCED, Role
 
@@ -21,19 +21,19 @@ SOME: Final = 4
 
 
 @dataclass(frozen=True)
-class Answer:
+class ServedAnswer:
     """A finished request: its tokens, the logits that each was chosen from, and how much of its prompt came from
     the cache."""
 
     tokens: tuple[int, ...]
-    rows: list[Row]
+    rows: list[LogitRow]
     cached: int
 
 
 class Server(Protocol):
     """One engine. Requests decode greedily, or the tokens that they are forced to."""
 
-    def ask(self, prompt: Sequence[int], count: int, force: Sequence[int] = ()) -> Answer:
+    def ask(self, prompt: Sequence[int], count: int, force: Sequence[int] = ()) -> ServedAnswer:
         """One request, run to its end, beside whatever else is running."""
 
     def begin(self, prompt: Sequence[int], force: Sequence[int]) -> Any:
@@ -58,16 +58,16 @@ class ServedWay:
 
     name: str
     role: Role
-    run: Callable[[Server, Scenario, Sequence[int]], Answer]
+    run: Callable[[Server, Scenario, Sequence[int]], ServedAnswer]
 
 
-def rebuilt(server: Server, sc: Scenario) -> Answer:
+def rebuilt(server: Server, sc: Scenario) -> ServedAnswer:
     """The committed prompt on an empty cache: the tokens that it decides are forced on all other runs."""
     server.forget()
     return server.ask(sc.committed, FORCED + 1)
 
 
-def _ask(server: Server, prompt: Sequence[int], forced: Sequence[int]) -> Answer:
+def _ask(server: Server, prompt: Sequence[int], forced: Sequence[int]) -> ServedAnswer:
     return server.ask(prompt, len(forced), forced)
 
 
@@ -85,14 +85,14 @@ def _begin_branch(server: Server, sc: Scenario, more: int = 0) -> Any:
     return server.begin((*sc.keep, *sc.branch[:read]), generated)
 
 
-def _finished(server: Server, sc: Scenario, forced: Sequence[int]) -> Answer:
+def _finished(server: Server, sc: Scenario, forced: Sequence[int]) -> ServedAnswer:
     _session(server, sc)
     _begin_branch(server, sc)
     server.finish()
     return _ask(server, sc.committed, forced)
 
 
-def _aborted_reading(server: Server, sc: Scenario, forced: Sequence[int]) -> Answer:
+def _aborted_reading(server: Server, sc: Scenario, forced: Sequence[int]) -> ServedAnswer:
     """Aborted after one step: its prompt was read in part where it was long."""
     _session(server, sc)
     request = server.begin((*sc.keep, *sc.branch), sc.branch)
@@ -101,7 +101,7 @@ def _aborted_reading(server: Server, sc: Scenario, forced: Sequence[int]) -> Ans
     return _ask(server, sc.committed, forced)
 
 
-def _aborted_writing(server: Server, sc: Scenario, forced: Sequence[int]) -> Answer:
+def _aborted_writing(server: Server, sc: Scenario, forced: Sequence[int]) -> ServedAnswer:
     _session(server, sc)
     request = _begin_branch(server, sc, LONG)
     server.advance(SOME + len(sc.branch))
@@ -109,7 +109,7 @@ def _aborted_writing(server: Server, sc: Scenario, forced: Sequence[int]) -> Ans
     return _ask(server, sc.committed, forced)
 
 
-def _alive(server: Server, sc: Scenario, forced: Sequence[int]) -> Answer:
+def _alive(server: Server, sc: Scenario, forced: Sequence[int]) -> ServedAnswer:
     _session(server, sc)
     request = _begin_branch(server, sc, LONG)
     server.advance(SOME + len(sc.branch) // 2)
@@ -119,7 +119,7 @@ def _alive(server: Server, sc: Scenario, forced: Sequence[int]) -> Answer:
     return answer
 
 
-def _beside(server: Server, sc: Scenario, forced: Sequence[int]) -> Answer:
+def _beside(server: Server, sc: Scenario, forced: Sequence[int]) -> ServedAnswer:
     """Rebuilt while another request takes a part of each step, so the prompt is computed in other chunks."""
     server.forget()
     other = tuple(reversed(sc.committed))
@@ -130,7 +130,7 @@ def _beside(server: Server, sc: Scenario, forced: Sequence[int]) -> Answer:
     return answer
 
 
-def _in_text(server: Server, sc: Scenario, forced: Sequence[int]) -> Answer:
+def _in_text(server: Server, sc: Scenario, forced: Sequence[int]) -> ServedAnswer:
     server.forget()
     return _ask(server, (*sc.keep, *sc.branch, *sc.step), forced)
 

@@ -1,4 +1,4 @@
-"""What the cells of an audit come to: noise first, then each cell, then each way, then the exit code.
+"""Verdicts of an audit: noise first, then each cell, then each way, then the exit code.
 
 Pure: plain data in, plain data out, so a report can be judged again from its cells.
 """

@@ -1,4 +1,4 @@
-"""What is done to a cache object when a branch is aborted: the ways that are audited, over a small protocol.
+"""The audited ways of aborting a branch on a cache object, over a small protocol.
 
 ``Sessions`` is what a library's cache objects can do; tests plant faulty ones. A way that is meant to be safe
 promises that the decision is that of the committed tokens; as they are, retained caches don't.
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 
-from fuzzkv.targets.vllm.audit.compare import Row
+from fuzzkv.targets.vllm.audit.compare import LogitRow
 from fuzzkv.targets.vllm.audit.scenarios import Scenario
 
 FORCED: Final = 8
@@ -30,13 +30,13 @@ class Sessions(Protocol):
     def new(self, kind: str) -> Any:
         """An empty cache."""
 
-    def feed(self, cache: Any, tokens: Sequence[int]) -> Row:
+    def feed(self, cache: Any, tokens: Sequence[int]) -> LogitRow:
         """Run tokens on a cache, as a session's next turn does; logits after the last."""
 
-    def follow(self, cache: Any, tokens: Sequence[int]) -> list[Row]:
+    def follow(self, cache: Any, tokens: Sequence[int]) -> list[LogitRow]:
         """The same in one go; logits after each token."""
 
-    def generate(self, cache: Any, tokens: Sequence[int]) -> Row:
+    def generate(self, cache: Any, tokens: Sequence[int]) -> LogitRow:
         """Hand over the whole transcript with the cache, and let the library find what is new."""
 
     def lengths(self, cache: Any) -> list[int]:
@@ -61,7 +61,7 @@ class Reached:
 
     cache: Any
     before: list[int]
-    row: Row
+    row: LogitRow
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Way:
 def rebuild(sessions: Sessions, kind: str, tokens: Sequence[int], chunk: int = 0) -> Reached:
     """A cache computed from these tokens alone; in one go, or in chunks."""
     cache = sessions.new(kind)
-    row: Row = None
+    row: LogitRow = None
     size = chunk or len(tokens)
     for start in range(0, len(tokens), size):
         before = sessions.lengths(cache)
@@ -84,12 +84,12 @@ def rebuild(sessions: Sessions, kind: str, tokens: Sequence[int], chunk: int = 0
     return Reached(cache, before, row)
 
 
-def decide(sessions: Sessions, reached: Reached, forced: Sequence[int]) -> list[Row]:
+def decide(sessions: Sessions, reached: Reached, forced: Sequence[int]) -> list[LogitRow]:
     """The row of the decision and those after each of the forced tokens."""
     return [reached.row, *sessions.follow(reached.cache, forced)]
 
 
-def greedy(sessions: Sessions, reached: Reached, count: int) -> tuple[list[int], list[Row]]:
+def greedy(sessions: Sessions, reached: Reached, count: int) -> tuple[list[int], list[LogitRow]]:
     """The next tokens that the model itself would choose, and the rows from which it does, one more of them."""
     rows = [reached.row]
     tokens = [int(reached.row.argmax())]

@@ -1,4 +1,5 @@
-"""What has to be remembered while a log is made into a run of the model: who is who on both sides, and what is on its way.
+"""The state of a translation from log to model: which session, page and frame stands for which request and block, and
+the transfers under way.
 
 A block of the engine and a frame of the model are the same while a page of a session, or the index, has them; a request is a session
 from the time that the model has a free one. A session *lingers* when the engine has freed its blocks while stores from them go on: the
@@ -35,7 +36,7 @@ class Cut(Exception):
 
 
 @dataclass
-class Job:
+class ModelTransfer:
     """A transfer: the pages of the model that it moves, and the engine's blocks and keys."""
 
     store: bool
@@ -84,7 +85,7 @@ class Books:
         """Block to frame."""
         self.lingering: dict[int, Lingering] = {}
         """By session."""
-        self.jobs: dict[int, Job] = {}
+        self.jobs: dict[int, ModelTransfer] = {}
         self.offers: list[Offer] = []
         self.keys: dict[int, tuple[int, ...]] = {}
         """Key to the tokens that it stands for."""
@@ -278,4 +279,4 @@ class Books:
         return sum(self.mirror.frames_of(slot).count(frame) for slot in self.lingering)
 
 
-__all__ = ["DEVICE_KEYS", "STORE_KEYS", "Books", "Cut", "Job", "Lingering", "Offer", "Stop"]
+__all__ = ["DEVICE_KEYS", "STORE_KEYS", "Books", "Cut", "Lingering", "ModelTransfer", "Offer", "Stop"]

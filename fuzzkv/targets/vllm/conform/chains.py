@@ -1,4 +1,4 @@
-"""Which texts of a run are the same how far: every page of every request gets a text and a branch, as the model names them.
+"""Names a text and a branch for every page of every request, so that shared prefixes get the same names on the model.
 
 Two pages are the same page if the tokens up to their end are the same. The model says that by (text, place, branch).
 """

@@ -1,4 +1,4 @@
-"""What an engine says of itself, held against the model at the same moment."""
+"""Compares an engine's own state with the model's at the same moment."""
 
 from __future__ import annotations
 

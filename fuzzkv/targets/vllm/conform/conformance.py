@@ -1,4 +1,4 @@
-"""The way of a whole run: sets of the engine's policies, random small schedules on a life of each, every log made again on the model.
+"""A whole conformance run: random small schedules on an engine instance a policy set, every log made again on the model.
 
 What no known gap explains is shrunk on the engine and told with its schedule.
 """
@@ -44,7 +44,7 @@ SHOWN: Final = 3
 Set = tuple[LivePolicy, ...]
 
 
-class Life(Protocol):
+class WatchedEngine(Protocol):
     """An engine that is watched by :data:`LOOKING`."""
 
     def run(self, schedule: LiveSchedule) -> LiveHistory:
@@ -52,12 +52,12 @@ class Life(Protocol):
         ...
 
 
-Start = Callable[[EngineConfig], AbstractContextManager[Life]]
+Start = Callable[[EngineConfig], AbstractContextManager[WatchedEngine]]
 
 
 @dataclass
 class Row:
-    """What came of one set."""
+    """The result of one policy set."""
 
     policies: Set
     schedules: int = 0
@@ -134,7 +134,7 @@ def conformance(
     return rows
 
 
-def _one_set(row: Row, life: Life, seed: int, until: float, most: int) -> None:
+def _one_set(row: Row, life: WatchedEngine, seed: int, until: float, most: int) -> None:
     for schedule in _schedules(row.policies, seed):
         if row.schedules >= most or time.monotonic() > until or len(row.unexplained) >= SHOWN:
             return
@@ -167,7 +167,7 @@ COUNTED: Final = (
 """What says that the policies of a set did something."""
 
 
-def run_one(life: Life, schedule: LiveSchedule) -> tuple[LiveHistory | None, Translated]:
+def run_one(life: WatchedEngine, schedule: LiveSchedule) -> tuple[LiveHistory | None, Translated]:
     """One schedule on a life, held against the model; no history if the life died."""
     try:
         history = life.run(schedule)
@@ -182,7 +182,7 @@ def _schedules(policies: Set, seed: int) -> Iterator[LiveSchedule]:
         yield draw(random, policies)
 
 
-def shrunk(schedule: LiveSchedule, life: Life, difference: Difference) -> LiveSchedule:
+def shrunk(schedule: LiveSchedule, life: WatchedEngine, difference: Difference) -> LiveSchedule:
     """The schedule with events left out and numbers lowered while the engine still shows a difference of this class and word."""
     runs = 0
 

@@ -1,11 +1,11 @@
-"""Rows of the host tier: which page a transfer moves, and which act of the contract that is."""
+"""Translates the log's rows of the host tier: which page a transfer moves, and which operation that is."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from fuzzkv.semantics.layout import PAGES
-from fuzzkv.targets.vllm.conform.bookkeeping import DEVICE_KEYS, STORE_KEYS, Cut, Job, Offer
+from fuzzkv.targets.vllm.conform.bookkeeping import DEVICE_KEYS, STORE_KEYS, Cut, ModelTransfer, Offer
 from fuzzkv.targets.vllm.conform.differences import NO_WORD, REFUSED, STATE
 from fuzzkv.targets.vllm.conform.model_mirror import FETCH, SPILL
 from fuzzkv.targets.vllm.conform.read_ahead import Ahead
@@ -43,7 +43,7 @@ class Hosting(Ahead):
         slot = self.slots[offer.request]
         places = [offer.blocks.index(b) for b in moved]
         pages = [slot * PAGES + place for place in places]
-        self.jobs[job] = Job(True, pages, moved, list(offer.keys))
+        self.jobs[job] = ModelTransfer(True, pages, moved, list(offer.keys))
         self._several(job, len(pages))
         for key, (block, host), place, page in zip(offer.keys, pairs, places, pages, strict=True):
             self.name(key, self.chains.chain(offer.request, place))
@@ -75,7 +75,7 @@ class Hosting(Ahead):
         request = holder[0]
         keys, held = self._claimed.pop(request, []), self.held[request]
         pages = [self.slots[request] * PAGES + held.index(b) for b in into if b in held]
-        self.jobs[job] = Job(False, pages, into, keys)
+        self.jobs[job] = ModelTransfer(False, pages, into, keys)
         self._several(job, len(pages))
         if len(pages) != len(into) or len(keys) != len(into):
             self.differ(STATE, "load", f"transfer {job} loads {len(into)} pages, {len(keys)} were claimed")

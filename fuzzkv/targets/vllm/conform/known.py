@@ -18,7 +18,7 @@ Facts = Mapping[str, int]
 
 
 @dataclass(frozen=True)
-class Gap:
+class KnownGap:
     """``explains`` is asked only about differences of this ``kind`` and ``what``."""
 
     name: str
@@ -28,50 +28,50 @@ class Gap:
     explains: Callable[[Facts], bool]
 
 
-GAPS: Final[tuple[Gap, ...]] = (
-    Gap(
+GAPS: Final[tuple[KnownGap, ...]] = (
+    KnownGap(
         "waiting",
         REFUSED,
         "queue",
         f"The model has {NR} sessions, so a request that waits in the engine without blocks has none yet.",
         lambda f: f["sessions"] == NR and f["blocks"] == 0,
     ),
-    Gap(
+    KnownGap(
         "partial-block",
         NO_WORD,
         "queue",
         "The model's sessions open with whole pages; the last block of a prompt may be partly filled.",
         lambda f: 0 < f["residue"] < BLOCK,
     ),
-    Gap(
+    KnownGap(
         "shared-prefix",
         NO_WORD,
         "text",
         "Two texts of the model are the same or have nothing in common; prompts of the engine may part behind some blocks.",
         lambda f: f["branch"] > 0 and f["behind"] > 0,
     ),
-    Gap(
+    KnownGap(
         "several-pages",
         NO_WORD,
         "copy",
         "A transfer of the engine moves several pages that begin and end as one; the model's copies are of one page each.",
         lambda f: f["pages"] > 1,
     ),
-    Gap(
+    KnownGap(
         "two-indexes",
         REFUSED,
         "spill",
         "The engine's device and host have an index each, so a key may be in both; the model's one index names one place.",
         lambda f: f["on_device"] == 1 and f["on_store"] == 0,
     ),
-    Gap(
+    KnownGap(
         "several-blocks-a-key",
         REFUSED,
         "publish",
         "The engine's index may hold several blocks under one key (the last block of a prompt is always computed anew); the model's one.",
         lambda f: f["entry"] == 1 and f["same_tag"] == 1 and f["same_frame"] == 0 and f["listed"] == 1,
     ),
-    Gap(
+    KnownGap(
         "publish-waiting",
         REFUSED,
         "publish-waiting",
@@ -79,7 +79,7 @@ GAPS: Final[tuple[Gap, ...]] = (
         "its session is computed.",
         lambda f: f["todo"] == 1 and f["filled"] == 1,
     ),
-    Gap(
+    KnownGap(
         "abort-while-loading",
         REFUSED,
         "abort",
@@ -87,7 +87,7 @@ GAPS: Final[tuple[Gap, ...]] = (
         "model abandons the load and frees at once.",
         lambda f: f["untold_loads"] > 0,
     ),
-    Gap(
+    KnownGap(
         "stores-outlive",
         REFUSED,
         "finish",
@@ -95,7 +95,7 @@ GAPS: Final[tuple[Gap, ...]] = (
         "when its session ends, so the session's end waits for it here.",
         lambda f: f["stores"] > 0 and f["loads"] == 0,
     ),
-    Gap(
+    KnownGap(
         "stores-after-end",
         REFUSED,
         "finish",
@@ -103,42 +103,42 @@ GAPS: Final[tuple[Gap, ...]] = (
         "before these are written again.",
         lambda f: f["stores"] == 0 and f["loads"] == 0 and f["late_offer"] == 1,
     ),
-    Gap(
+    KnownGap(
         "stores-outlive-preemption",
         REFUSED,
         "preempt",
         "The same where a request is preempted: the model would hand the frame on while a copy reads it.",
         lambda f: f["stores"] > 0 and f["loads"] == 0,
     ),
-    Gap(
+    KnownGap(
         "preempt-waiting",
         REFUSED,
         "preempt-waiting",
         "The engine may preempt a request that waits with pages already loaded; the model preempts sessions that run.",
         lambda f: f["running"] == 0 and f["filled"] > 0 and f["loads"] == 0,
     ),
-    Gap(
+    KnownGap(
         "preempt-sharing",
         INVARIANT,
         "I2",
         "The model calls it a breach if anything reads a frame of a preempted session, even one that stays with others who share it.",
         lambda f: f["preempted"] == 1 and f["alone"] == 0 and f["shared"] > 0,
     ),
-    Gap(
+    KnownGap(
         "host-frame-before-copy",
         STATE,
         "host",
         "The engine takes a host frame when a store is decided, a step before the copy begins; the model takes it when the copy begins.",
         lambda f: f["engine"] == 0 and f["model"] == -1 and f["offered"] == 1 and f["begun"] == 0,
     ),
-    Gap(
+    KnownGap(
         "late-news",
         STATE,
         "host",
         "In the engine a stored page can be found only when its scheduler has heard that the copy ended; in the model when it ends.",
         lambda f: f["engine"] == 0 and f["model"] == 1 and f["moved"] == 1 and f["heard"] == 0,
     ),
-    Gap(
+    KnownGap(
         "retried-copy",
         NO_WORD,
         "retry",
@@ -148,7 +148,7 @@ GAPS: Final[tuple[Gap, ...]] = (
 )
 """All of them. Facts are numbers; what they mean is said where the difference is made (``translate``, ``compare``)."""
 
-BY_NAME: Final[Mapping[str, Gap]] = {gap.name: gap for gap in GAPS}
+BY_NAME: Final[Mapping[str, KnownGap]] = {gap.name: gap for gap in GAPS}
 
 
 def explained(difference: Difference) -> Difference:

@@ -1,4 +1,4 @@
-"""A run of the model whose one policy does what it is told: it replays the decisions of an engine.
+"""A run of the model whose one policy replays the decisions of an engine.
 
 Workload events go through the Python reader (:func:`fuzzkv.simulator.interpreters.python_apply`), acts through the policy's turn, by the
 primitives of the contract. Time is the log's: a copy ends when the log says so (its ``J_END`` is set to now), and what a text is made of
@@ -34,7 +34,7 @@ from fuzzkv.semantics.layout import (
 )
 from fuzzkv.semantics.ops import index, transfers
 from fuzzkv.semantics.ops.primitives import settle
-from fuzzkv.semantics.ops.registry import DOES
+from fuzzkv.semantics.ops.registry import OPERATIONS
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import ACT, FINISH, GROW, OPS, QUEUE, STEP, TEXT, Config
 from fuzzkv.simulator.interpreters import python_apply
@@ -98,7 +98,7 @@ class Mirror:
         """The policy takes its turn and does this; whether it ran."""
 
         def act(state: Any, slot: int) -> bool:
-            return bool(DOES[primitive](state, True, slot, *numbers))
+            return bool(OPERATIONS[primitive](state, True, slot, *numbers))
 
         _REPLAYER.act, _REPLAYER.ran = act, False
         self._event(ACT, 0, 0)

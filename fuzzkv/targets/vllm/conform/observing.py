@@ -1,5 +1,5 @@
-"""What an engine says of itself, written into the page-event log before and after every step, so that a log can be held against a
-model afterwards. Runs inside a life (``fuzzkv.targets.vllm.conform.observing:watch_pages`` among its watchers).
+"""Writes an engine's own state into the page-event log before and after every step, to be compared with the model
+afterwards. Runs inside an engine instance (``fuzzkv.targets.vllm.conform.observing:watch_pages`` among its watchers).
 
 ==================  =====================================================================================
 ``at:refs n*``      reference counts of blocks 1, 2, ...

@@ -1,4 +1,4 @@
-"""Rows of the device's blocks: who gets, shares and loses them, and what the prefix index says."""
+"""Translates the log's rows of device blocks: who gets, shares and loses them, and what the prefix index says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A log that is read with a look at what comes: the engine's order is kept, but for what lies before a step's forward pass."""
+"""A log read with a look ahead: the engine's order is kept, but for what lies before a step's forward pass."""
 
 from __future__ import annotations
 

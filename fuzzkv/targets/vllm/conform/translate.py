@@ -21,8 +21,9 @@ from fuzzkv.targets.vllm.schedule import BLOCK, blocks
 
 @dataclass(frozen=True)
 class Translated:
-    """What came of a log: differences in their order, page events that were translated, looks that were compared, and why it was cut
-    short (empty: it wasn't)."""
+    """The result of translating a log: differences in their order, page events that were translated, looks
+    that were compared, and why it was cut short (empty: it wasn't).
+    """
 
     differences: tuple[Difference, ...]
     events: int

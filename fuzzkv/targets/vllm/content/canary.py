@@ -1,4 +1,4 @@
-"""Ghost tags in KV bytes: what lies in a page, read from the page itself.
+"""Ghost tags in KV bytes: which token and position each slot of a block holds, read from the block itself.
 
 In the first layer a slot's value depends on the token alone and its key on the token and its position. So a page can
 be read like text: which token at which position each slot holds. Foreign, stale, shifted, half-filled and overwritten
@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from fuzzkv.targets.vllm.content.layout import Bytes, Layout
-from fuzzkv.targets.vllm.content.naming import Finding, Held, Known, Scene
-from fuzzkv.targets.vllm.content.reading import Reader, Slot
+from fuzzkv.targets.vllm.content.naming import Held, Known, PageMismatch, Scene
+from fuzzkv.targets.vllm.content.reading import PageReader, Slot
 
 
 class Canary:
@@ -33,7 +33,7 @@ class Canary:
         self, model: Path, layout: Layout, adapters: Sequence[Path] = (), *, layers: Sequence[int] = ()
     ) -> None:
         self.layout = layout
-        self.reader = Reader(model, layout, adapters)
+        self.reader = PageReader(model, layout, adapters)
         self.layers = tuple(layers) or tuple(range(len(self.reader.tables[0].model.layers)))
         self._images: list[Bytes] = []
         self._known: dict[int, Known] = {}
@@ -44,7 +44,7 @@ class Canary:
         self.checked = 0
 
     def known(self, page: int) -> Known | None:
-        """What a page was last found to hold; None if it wasn't looked at since it changed."""
+        """The content that a page was last found to have; None if it wasn't looked at since it changed."""
         return None if page in self._moved else self._known.get(page)
 
     def forget(self) -> None:
@@ -54,10 +54,10 @@ class Canary:
         self.reader.forget()
 
     def read(self, page: Bytes, adapter: int = 0) -> list[Slot]:
-        """What every slot of a page of layer 0 holds (:meth:`Reader.read`)."""
+        """The content of every slot of a page of layer 0 (:meth:`PageReader.read`)."""
         return self.reader.read(page, adapter)
 
-    def check(self, pages: Sequence[Bytes], held: Sequence[Held]) -> list[Finding]:
+    def check(self, pages: Sequence[Bytes], held: Sequence[Held]) -> list[PageMismatch]:
         """All pages that requests may read and that don't hold what they should. A page is told once: what it
         holds is taken as known from then on."""
         changed = self._changed(pages)
@@ -122,14 +122,14 @@ class Canary:
         pages: Sequence[Bytes],
         todo: Sequence[tuple[Held, int, int, int, Known]],
         held: Sequence[Held],
-    ) -> list[Finding]:
+    ) -> list[PageMismatch]:
         if self.layers[0]:
             good = np.ones((len(todo), self.layout.block), bool)
         else:
             numbers = self.layout.numbers(pages[0][[page for _, page, _, _, _ in todo]])
             wanted = [(one.adapter, known.start, known.tokens) for one, _, _, _, known in todo]
             good = self.reader.slots(numbers, wanted)
-        findings, scene = list[Finding](), Scene(self.reader, self._known, held)
+        findings, scene = list[PageMismatch](), Scene(self.reader, self._known, held)
         for i, (one, page, _, number, known) in enumerate(todo):
             slots = good[i, : len(known.tokens)]
             if not slots.all():

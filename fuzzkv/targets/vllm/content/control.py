@@ -1,4 +1,4 @@
-"""The isolated control: what a request generates when nothing else happens.
+"""The isolated control: what a request generates alone on a fresh engine.
 
 A plain engine in a process of its own (vLLM's KV connector is one for a whole process), one request at a
 time, no prefix cache, whole prompts. Answers depend on the model, the engine's version, the KV number format,
@@ -15,26 +15,23 @@ import contextlib
 import hashlib
 import json
 import os
-import selectors
-import signal
-import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-import fuzzkv
+from fuzzkv.core.cache import cache_root
+from fuzzkv.core.childproc import Child, ChildDied, ChildHung
+from fuzzkv.core.interpreter import HERE, Interpreter
+from fuzzkv.core.scratch import Scratch
 from fuzzkv.errors import EnvironmentFailure
 from fuzzkv.targets.vllm.content.oracles import Answer
 from fuzzkv.targets.vllm.engine.config import EngineConfig
 from fuzzkv.targets.vllm.engine.internals import environment
-from fuzzkv.targets.vllm.engine.models import adapter, build
+from fuzzkv.targets.vllm.engine.models import adapter_digest, model_digest
 from fuzzkv.targets.vllm.history import LiveHistory
 from fuzzkv.targets.vllm.replay.engine import installed
-from fuzzkv.targets.vllm.replay.models import cache_root
 
 RECIPE: Final = "1"
 """Raise it whenever answers may come out otherwise."""
@@ -44,7 +41,7 @@ PATIENCE: Final = 300.0
 
 
 @dataclass(frozen=True)
-class Question:
+class ControlPrompt:
     """A prompt, how many greedy tokens are wanted, and the adapter (0: none)."""
 
     prompt: tuple[int, ...]
@@ -54,24 +51,27 @@ class Question:
 
 @dataclass
 class Control:
-    """Answers of one model at one KV number format. ``folder`` keeps answers (None: the user's cache folder). Close it when
-    done; its processes start when a question has no kept answer.
+    """Answers of one model at one KV number format. ``folder`` keeps answers (None: the user's cache folder). ``engine`` (name and
+    version; by default that of this environment) is what ``interpreter`` has; ``command`` replaces the process. Close it when done;
+    its processes start when a question has no kept answer.
     """
 
     model: str = "tiny"
     kv_dtype: str = "auto"
     device: str = "cpu"
     folder: Path | None = None
-    command: Sequence[str] = (sys.executable, "-m", "fuzzkv.targets.vllm.content.control")
+    engine: str = ""
+    interpreter: Interpreter = HERE
+    command: Sequence[str] = ()
     asked: int = 0
     computed: int = 0
     _kept: dict[int, dict[str, Answer]] = field(default_factory=dict, repr=False)
     _workers: dict[bool, _Worker] = field(default_factory=dict, repr=False)
 
-    def answers(self, questions: Sequence[Question]) -> list[Answer]:
+    def answers(self, questions: Sequence[ControlPrompt]) -> list[Answer]:
         """One answer a question. Raises FKV052 (the control died) and FKV053 (it didn't answer)."""
         self.asked += len(questions)
-        longest: dict[tuple[int, tuple[int, ...]], Question] = {}
+        longest: dict[tuple[int, tuple[int, ...]], ControlPrompt] = {}
         for q in questions:
             if self._known(q) is None and q.tokens > getattr(longest.get((q.adapter, q.prompt)), "tokens", 0):
                 longest[q.adapter, q.prompt] = q
@@ -92,11 +92,11 @@ class Control:
         """Answers to every request of a run, as far as each came; None where it generated nothing."""
         adapters = history.adapters or (0,) * len(history.prompts)
         rows = [
-            Question(prompt, len(made) - (made[-1:] == (-1,)), number)
+            ControlPrompt(prompt, len(made) - (made[-1:] == (-1,)), number)
             for prompt, made, number in zip(history.prompts, history.tokens, adapters, strict=True)
         ]
         wanted = [q for q in rows if q.tokens]
-        answers: dict[Question, Answer] = dict(zip(wanted, self.answers(wanted), strict=True))
+        answers: dict[ControlPrompt, Answer] = dict(zip(wanted, self.answers(wanted), strict=True))
         return [answers.get(q) for q in rows]
 
     def close(self) -> None:
@@ -122,17 +122,18 @@ class Control:
                 device=self.device,
                 adapters=2 if adapted else 0,
             )
-            self._workers[adapted] = _Worker(config, self.command)
+            command = self.command or self.interpreter.command("fuzzkv.targets.vllm.content.control")
+            self._workers[adapted] = _Worker(config, command, self.interpreter)
         return self._workers[adapted]
 
-    def _known(self, question: Question) -> Answer | None:
+    def _known(self, question: ControlPrompt) -> Answer | None:
         kept = self._kept.get(question.adapter)
         if kept is None:
             kept = self._kept[question.adapter] = _read(self._file(question.adapter))
         answer = kept.get(_name(question.prompt))
         return answer if answer is not None and len(answer.tokens) >= question.tokens else None
 
-    def _keep(self, question: Question, answer: Answer) -> None:
+    def _keep(self, question: ControlPrompt, answer: Answer) -> None:
         name = _name(question.prompt)
         self._kept[question.adapter][name] = answer
         line = json.dumps([name, answer.tokens, answer.gaps], separators=(",", ":")) + "\n"
@@ -143,9 +144,9 @@ class Control:
                 f.write(line)
 
     def _file(self, number: int) -> Path:
-        parts = [RECIPE, installed(), build(self.model).digest, self.kv_dtype, self.device]
+        parts = [RECIPE, self.engine or installed(), model_digest(self.model), self.kv_dtype, self.device]
         # A request's adapter 1 is the first of them.
-        parts.append(f"adapter {adapter(number - 1).digest}" if number else "")
+        parts.append(f"adapter {adapter_digest(number - 1)}" if number else "")
         digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
         return (self.folder or cache_root() / "live") / f"control-{digest}.ndjson"
 
@@ -168,71 +169,34 @@ def _read(file: Path) -> dict[str, Answer]:
 class _Worker:
     """The process, as its parent sees it."""
 
-    def __init__(self, config: EngineConfig, command: Sequence[str]) -> None:
-        # A file, so that a chatty engine can't fill a pipe that nobody reads.
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115
-        self.process = subprocess.Popen(
+    def __init__(self, config: EngineConfig, command: Sequence[str], interpreter: Interpreter = HERE) -> None:
+        self._scratch = Scratch()
+        self.child = Child(
             [*command, json.dumps(config.as_json())],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            start_new_session=True,
-            env=engine_environment(),
+            environment=interpreter.environment(environment(), self._scratch),
+            log=self._scratch.folder / "control.log",
+            stdin=True,
+            answers="stdout",
         )
-        self._rest = b""
 
-    def ask(self, questions: Sequence[Question]) -> list[Answer]:
+    def ask(self, questions: Sequence[ControlPrompt]) -> list[Answer]:
         """Answers, in order."""
-        rows = [[q.prompt, q.tokens, q.adapter] for q in questions]
+        self.child.send(json.dumps([[q.prompt, q.tokens, q.adapter] for q in questions]).encode())
         try:
-            assert self.process.stdin is not None
-            self.process.stdin.write(json.dumps(rows).encode() + b"\n")
-            self.process.stdin.flush()
-        except OSError as e:
-            raise self._died() from e
-        reply = json.loads(self._line())
+            reply = json.loads(self.child.line(PATIENCE))
+        except ChildHung as hang:
+            raise _failure("FKV053", f"no answer in {hang.seconds:g} s") from hang
+        except ChildDied as death:
+            last = death.words.rpartition(" | ")[2]
+            raise _failure("FKV052", f"exit status {death.status} {last}".strip()) from death
         if "error" in reply:
             raise _failure("FKV052", reply["error"])
         return [Answer(tuple(tokens), tuple(gaps)) for tokens, gaps in reply["answers"]]
 
-    def _line(self) -> bytes:
-        assert self.process.stdout is not None
-        end = time.monotonic() + PATIENCE
-        with selectors.DefaultSelector() as selector:
-            selector.register(self.process.stdout, selectors.EVENT_READ)
-            while b"\n" not in self._rest:
-                if not selector.select(max(0.0, end - time.monotonic())):
-                    self.close()
-                    raise _failure("FKV053", f"no answer in {PATIENCE:g} s")
-                data = os.read(self.process.stdout.fileno(), 1 << 16)
-                if not data:
-                    raise self._died()
-                self._rest += data
-        line, self._rest = self._rest.split(b"\n", 1)
-        return line
-
-    def _died(self) -> EnvironmentFailure:
-        self.process.wait()
-        self._log.seek(0)
-        last = self._log.read()[-2000:].decode("utf-8", "replace").strip().splitlines()[-1:]
-        return _failure("FKV052", f"exit status {self.process.returncode} {' '.join(last)}".strip())
-
     def close(self) -> None:
         """Kill its process group."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-        for stream in (self.process.stdin, self.process.stdout, self._log):
-            with contextlib.suppress(OSError):
-                if stream is not None:
-                    stream.close()
-
-
-def engine_environment() -> dict[str, str]:
-    """This process's environment, with what an engine's process needs."""
-    root = str(Path(fuzzkv.__file__).parents[1])
-    path = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH", "")) if p)
-    return {**os.environ, **environment(), "PYTHONPATH": path}
+        self.child.kill()
+        self._scratch.remove()
 
 
 def _failure(code: str, reason: str) -> EnvironmentFailure:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from fuzzkv.targets.vllm.arms import TIE
-from fuzzkv.targets.vllm.content.control import Question
+from fuzzkv.targets.vllm.content.control import ControlPrompt
 from fuzzkv.targets.vllm.content.oracles import Answer, token_violations
 from fuzzkv.targets.vllm.engine.probe import NEAR
 from fuzzkv.targets.vllm.history import LiveHistory, LiveViolation
@@ -26,7 +26,7 @@ NEARLY: Final = ("garbled", "context")
 class Answers(Protocol):
     """An isolated control."""
 
-    def answers(self, questions: Sequence[Question]) -> list[Answer]:
+    def answers(self, questions: Sequence[ControlPrompt]) -> list[Answer]:
         """One answer a question."""
         ...
 
@@ -83,7 +83,9 @@ class TokenJudge:
         config = compose(policies)
         if all(policy.exact for policy in policies):
             return ""
-        asked = [Question(prompt(a, blocks * BLOCK + 5), 1) for a in range(PROMPTS) for blocks in (1, 3, 5)]
+        asked = [
+            ControlPrompt(prompt(a, blocks * BLOCK + 5), 1) for a in range(PROMPTS) for blocks in (1, 3, 5)
+        ]
         exact, lossy = (
             self._control(config.model, kv_dtype).answers(asked) for kv_dtype in ("auto", config.kv_dtype)
         )
@@ -109,7 +111,7 @@ class TokenJudge:
         control = self._control(config.model, config.kv_dtype)
         adapters = history.adapters or (0,) * len(history.prompts)
         rows = [
-            Question(tokens, _asked(tokens, made, config.context), adapter) if made else None
+            ControlPrompt(tokens, _asked(tokens, made, config.context), adapter) if made else None
             for tokens, made, adapter in zip(history.prompts, history.tokens, adapters, strict=True)
         ]
         asked = list(dict.fromkeys(q for q in rows if q is not None))

@@ -1,4 +1,4 @@
-"""Where a page keeps each number: found by writing known numbers and looking where they come out.
+"""Finds the layout of KV blocks: known numbers are written, and looked for in the bytes.
 
 An attention backend packs keys and values as its kernels like them (transposed, interleaved, padded), and each
 number format may have a packing of its own. So nothing is assumed: a callback writes keys and values with the

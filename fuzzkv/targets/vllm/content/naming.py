@@ -1,4 +1,4 @@
-"""What to call a page that doesn't hold what it should: whose bytes lie there instead."""
+"""Names what lies in a block that doesn't hold what it should: foreign, stale, shifted, half-filled or overwritten bytes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from fuzzkv.targets.vllm.content.layout import Bytes
-from fuzzkv.targets.vllm.content.reading import EMPTY, Reader, Slot
+from fuzzkv.targets.vllm.content.reading import EMPTY, PageReader, Slot
 
 INVARIANT: Final[dict[str, str]] = {
     "unfilled": "I3",
@@ -27,7 +27,7 @@ INVARIANT: Final[dict[str, str]] = {
 
 @dataclass(frozen=True)
 class Held:
-    """What a request may read: its tokens, how many of them are computed, its blocks, its adapter (0: none)."""
+    """A request's readable blocks: its tokens, how many of them are computed, its blocks, its adapter (0: none)."""
 
     request: int
     tokens: Sequence[int]
@@ -37,7 +37,7 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Finding:
+class PageMismatch:
     """A page that doesn't hold what it should; ``what`` is a key of :data:`INVARIANT`."""
 
     what: str
@@ -65,13 +65,13 @@ class Known:
 
 @dataclass(frozen=True)
 class Scene:
-    """What is known when a page is found wrong."""
+    """The state of the run when a page is found wrong."""
 
-    reader: Reader
+    reader: PageReader
     known: Mapping[int, Known]
     held: Sequence[Held]
 
-    def name(self, data: Bytes, one: Held, page: int, wanted: Known, good: Any) -> Finding:
+    def name(self, data: Bytes, one: Held, page: int, wanted: Known, good: Any) -> PageMismatch:
         """Name what is wrong in a page of layer 0: ``good`` says which slots are as wanted."""
         bad = [int(i) for i in np.flatnonzero(~good)]
         read = self.reader.read(data, one.adapter)
@@ -81,8 +81,8 @@ class Scene:
             f"block {wanted.start // self.reader.layout.block} of request {one.request}, slots {_ranges(bad)}"
         )
 
-        def finding(what: str, text: str) -> Finding:
-            return Finding(what, one.request, page, bad[0], f"{where}: {text}")
+        def finding(what: str, text: str) -> PageMismatch:
+            return PageMismatch(what, one.request, page, bad[0], f"{where}: {text}")
 
         if all(lie == EMPTY for lie in lies):
             return finding("half-filled" if good.any() else "unfilled", "nothing was written there")
@@ -101,12 +101,14 @@ class Scene:
             return finding("shifted", f"the request's own tokens of positions {_positions(named)}")
         return finding("foreign", self._whose(lies, one))
 
-    def name_deep(self, data: Bytes, one: Held, page: int, wanted: Known, layer: int, first: bool) -> Finding:
+    def name_deep(
+        self, data: Bytes, one: Held, page: int, wanted: Known, layer: int, first: bool
+    ) -> PageMismatch:
         """Name what is wrong in a full page of a deeper layer; ``first``: layer 0 of the same page was right."""
         where = f"block {wanted.start // self.reader.layout.block} of request {one.request}, layer {layer}"
 
-        def finding(what: str, text: str) -> Finding:
-            return Finding(what, one.request, page, 0, f"{where}: {text}")
+        def finding(what: str, text: str) -> PageMismatch:
+            return PageMismatch(what, one.request, page, 0, f"{where}: {text}")
 
         if first:
             return finding(

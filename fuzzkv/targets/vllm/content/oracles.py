@@ -1,4 +1,4 @@
-"""What of a live run is wrong: bytes of pages while it runs, tokens and tiers when it is over.
+"""The oracles of a live run: bytes of blocks while it runs, tokens and host tier when it is over.
 
 ``ContentWatcher``
     reads the pages that every running request may read, after each step, with the canary, what the host tier has stored, and what
@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 
 from fuzzkv.targets.vllm.content.canary import Canary
 from fuzzkv.targets.vllm.content.layout import Bytes, find_layout
-from fuzzkv.targets.vllm.content.naming import Finding, Held
+from fuzzkv.targets.vllm.content.naming import Held, PageMismatch
 from fuzzkv.targets.vllm.content.stored import CachedPages, StoredPages
 from fuzzkv.targets.vllm.engine.models import adapter, build
 from fuzzkv.targets.vllm.history import LiveHistory, LiveViolation
@@ -36,7 +36,7 @@ REPEATS: Final = 3
 
 
 class EngineView(Protocol):
-    """What the content oracle reads of an engine (or of a toy, in tests)."""
+    """The view of an engine that the content oracle reads (or of a toy, in tests)."""
 
     requests: Sequence[Any]
     journal: Any
@@ -93,7 +93,7 @@ class ContentWatcher:
         """Nothing to see yet."""
 
     def after_step(self, engine: Any) -> Iterable[LiveViolation]:
-        """What running requests would read and shouldn't."""
+        """Violations in the pages that running requests would read."""
         self._steps += 1
         return self._look(engine) if self._steps % self.every == 0 else ()
 
@@ -105,7 +105,7 @@ class ContentWatcher:
         self._failed.read(engine.journal.entries)
         running = [n for n in engine.unfinished() if engine.status(n) == "RUNNING"]
         kept = self._kept(engine)
-        layers, found = self.pages(engine), list[Finding]()
+        layers, found = self.pages(engine), list[PageMismatch]()
         for group, canary in enumerate(self.canaries):
             held, before = [], canary.checked
             for number in running:
@@ -138,7 +138,7 @@ class ContentWatcher:
         engine.journal.count("host_pages_checked", self._stored.checked - before)
         return found
 
-    def _told(self, finding: Finding) -> LiveViolation:
+    def _told(self, finding: PageMismatch) -> LiveViolation:
         invariant, what, text = finding.invariant, finding.what, finding.text
         if finding.page in self._failed.pages:
             # What the page held before is chance, so it makes no kinds of its own.
@@ -172,7 +172,7 @@ class FailedLoads:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a request generates on an isolated engine: greedy tokens, and at each the gap (nats) of the two best."""
+    """The answer of a request on an isolated engine: greedy tokens, and at each the gap (nats) of the two best."""
 
     tokens: tuple[int, ...]
     gaps: tuple[float, ...]
@@ -180,7 +180,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Compared:
-    """What a comparison came to: violations, and how many first differences were numeric ties."""
+    """The result of a comparison: violations, and how many first differences were numeric ties."""
 
     violations: tuple[LiveViolation, ...]
     ties: int

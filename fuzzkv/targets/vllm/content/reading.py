@@ -1,4 +1,4 @@
-"""Reading a page of KV like text: the tables of layer 0, and how near a number has to be to count as the same."""
+"""Reads a block of KV back as tokens and positions, by tables of layer 0 with a tolerance."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Tables:
         return self.model.stored(keys), self.values[tokens]
 
 
-class Reader:
+class PageReader:
     """Reads pages of the model at ``model``, packed as ``layout`` says; ``adapters`` are PEFT folders, numbered from 1."""
 
     def __init__(self, model: Path, layout: Layout, adapters: Sequence[Path] = ()) -> None:
@@ -77,7 +77,7 @@ class Reader:
         return np.abs(got - want) <= times * (self._absolute + self._relative * np.abs(want))
 
     def read(self, page: Bytes, adapter: int = 0) -> list[Slot]:
-        """What every slot of a page of layer 0 holds. Empty: all zeros, or not a number."""
+        """The content of every slot of a page of layer 0. Empty: all zeros, or not a number."""
         numbers = self.layout.numbers(page)
         keys, values = numbers[self.layout.keys], numbers[self.layout.values]
         tables, found = self.tables[adapter], list[Slot]()

@@ -1,4 +1,4 @@
-"""What a page ought to hold: a plain float32 Llama that only makes keys and values, one block after the other.
+"""A plain float32 Llama that makes only keys and values, as the reference for what a block ought to hold.
 
 It is written from the model's definition, in numpy, and shares nothing with the engine but the weights. Keys are
 given with their rotary position, as an engine caches them. In layer 0 keys and values depend on a token and its

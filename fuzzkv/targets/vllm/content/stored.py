@@ -1,5 +1,5 @@
-"""What is kept and not held by anyone: a store's bytes on the host, compared with the block that its key described when the store
-began (I4), and pages that the device's prefix cache offers (I8)."""
+"""Oracles of cached bytes that no request holds: a store's bytes on the host, compared with the block that its key
+described when the store began (I4), and pages that the device's prefix cache offers (I8)."""
 
 from __future__ import annotations
 

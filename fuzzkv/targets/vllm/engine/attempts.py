@@ -21,15 +21,15 @@ from typing import Any
 from fuzzkv.core.files import atomic_write
 from fuzzkv.targets.vllm.engine.features import ATTEMPTS, OUTPUT, PAGES, Attempt, prompts
 from fuzzkv.targets.vllm.engine.models import adapter, build
-from fuzzkv.targets.vllm.replay.engine import BLOCK, ENVIRONMENT, require
+from fuzzkv.targets.vllm.replay.engine import BLOCK, ENVIRONMENT, LIVE_VERSIONS, require
 
 
-class Engine:
+class AttemptEngine:
     """One engine for one attempt, with the counters that show what it did."""
 
     def __init__(self, attempt: Attempt) -> None:
         os.environ.update(ENVIRONMENT)
-        self.version = require("cpu")
+        self.version = require("cpu", LIVE_VERSIONS)
         from vllm import LLM, SamplingParams
 
         self.params = SamplingParams
@@ -141,7 +141,7 @@ def _best(row: Any) -> float:
 
 def attempt_now(attempt: Attempt, started: Callable[[], None]) -> dict[str, Any]:
     """Run one attempt in this process; ``started`` is called when the engine stands."""
-    engine = Engine(attempt)
+    engine = AttemptEngine(attempt)
     started()
     asked = prompts()
     found: dict[str, Any] = {}
@@ -160,7 +160,7 @@ def attempt_now(attempt: Attempt, started: Callable[[], None]) -> dict[str, Any]
 
 
 def _with_adapters(
-    attempt: Attempt, engine: Engine, asked: list[tuple[int, ...]], found: dict[str, Any]
+    attempt: Attempt, engine: AttemptEngine, asked: list[tuple[int, ...]], found: dict[str, Any]
 ) -> None:
     """``outs`` of a mixed batch, and ``expected`` where the plain engine doesn't say it."""
     if attempt.name == "lora-base":

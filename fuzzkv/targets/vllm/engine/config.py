@@ -1,4 +1,4 @@
-"""What a life is: the configuration of one engine, as frozen data with JSON and a digest. Standard library only."""
+"""The configuration of one engine instance, as frozen data with JSON and a digest. Standard library only."""
 
 from __future__ import annotations
 
@@ -67,9 +67,10 @@ class TierConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class EngineConfig:
-    """One life. ``pages``: device blocks of 32 tokens that can be used; ``requests``: at most at once; ``step_tokens``: token budget
-    of a step (a schedule may lower it); ``context``: longest request in tokens; ``draft``: n-gram tokens proposed a step (0:
-    none); ``adapters``: LoRA adapters that requests may name.
+    """The configuration of one engine instance. ``pages``: device blocks of 32 tokens that can be used;
+    ``requests``: at most at once; ``step_tokens``: token budget of a step (a schedule may lower it);
+    ``context``: longest request in tokens; ``draft``: n-gram tokens proposed a step (0: none); ``adapters``:
+    LoRA adapters that requests may name.
 
     Raises FKV030 (out of range) and FKV031 (not among those offered).
     """

@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-Broken = tuple[str, str, int, str]
+Breach = tuple[str, str, int, str]
 """Invariant, word, page, sentence."""
 
 
 class PoolView(Protocol):
-    """What is read of an engine (or of a toy, in tests). Block 0 is never used."""
+    """The view of an engine that the checks read (or of a toy, in tests). Block 0 is never used."""
 
     def total(self) -> int:
         """Blocks that may be used."""
@@ -24,7 +24,7 @@ class PoolView(Protocol):
         ...
 
     def free_count(self) -> int:
-        """What the pool says it has free."""
+        """The number of blocks that the pool says are free."""
         ...
 
     def references(self) -> Sequence[int]:
@@ -44,10 +44,10 @@ class PoolView(Protocol):
         ...
 
 
-def broken(view: PoolView) -> list[Broken]:
-    """What doesn't hold: every block is either free, once, or held, as often as its reference count says; the prefix cache's
+def broken(view: PoolView) -> list[Breach]:
+    """Violations of: every block is either free, once, or held, as often as its reference count says; the prefix cache's
     index and the blocks' own keys agree."""
-    found: list[Broken] = []
+    found: list[Breach] = []
     free, references = view.free_list(), view.references()
     for page, times in Counter(free).items():
         if times > 1:
@@ -88,7 +88,7 @@ def broken(view: PoolView) -> list[Broken]:
     return found
 
 
-def _index(view: PoolView) -> list[Broken]:
+def _index(view: PoolView) -> list[Breach]:
     said = {(key, page) for page, keys in view.hashes().items() for key in keys}
     listed = {(key, page) for key, pages in view.index().items() for page in pages}
     found = [

@@ -43,7 +43,7 @@ class Watcher(Protocol):
 
 class Driver:
     """A runner over one engine. ``checks``: look at the block pool after every step. After :attr:`over` is true the engine can't be
-    trusted any more, and another life has to be started."""
+    trusted any more, and another one has to be started."""
 
     def __init__(self, engine: LiveEngine, watchers: Sequence[Watcher] = (), *, checks: bool = True) -> None:
         self.engine, self.watchers, self.checks = engine, list(watchers), checks

@@ -1,4 +1,4 @@
-"""What is tried of an engine: a catalogue of its features, each with what shows that it was exercised. Standard library only.
+"""A catalogue of the engine's features to try, each with what shows that it was exercised. Standard library only.
 
 A feature that is a live policy has the policy's name without its ``vllm:``.
 """

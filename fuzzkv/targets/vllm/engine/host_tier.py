@@ -63,7 +63,7 @@ class HostWorker(OffloadingWorker):
         return self._submit(job_id, False, dst_spec, src_spec)
 
     def get_finished(self) -> list[TransferResult]:
-        """What ended since the last call; sizes are of what was asked for, times are zero (they'd differ from run to run)."""
+        """Transfers that ended since the last call; sizes are of what was asked for, times are zero (they'd differ from run to run)."""
         results = []
         for t in self.link.poll():
             good = t.ending == "done"

@@ -21,14 +21,15 @@ from fuzzkv.targets.vllm.engine.page_log import Journal
 from fuzzkv.targets.vllm.engine.settings import engine_settings
 from fuzzkv.targets.vllm.engine.taps import Taps
 from fuzzkv.targets.vllm.engine.transfer_channel import Link
+from fuzzkv.targets.vllm.replay import engine as replaying
 from fuzzkv.targets.vllm.replay.absent import Absent
-from fuzzkv.targets.vllm.replay.engine import ENVIRONMENT, require
+from fuzzkv.targets.vllm.replay.engine import LIVE_VERSIONS, require
 from fuzzkv.targets.vllm.schedule import BLOCK
 
 
 def environment() -> dict[str, str]:
-    """What a life's process is started with."""
-    return {**ENVIRONMENT, "PYTHONHASHSEED": "0", "NUMBA_NUM_THREADS": "1"}
+    """The environment variables of an engine process."""
+    return {**replaying.environment(), "PYTHONHASHSEED": "0", "NUMBA_NUM_THREADS": "1"}
 
 
 @dataclass
@@ -48,7 +49,7 @@ class LiveEngine:
     """One engine; at most one a process. Raises FKV050, FKV051, FKV056 at start."""
 
     def __init__(self, config: EngineConfig) -> None:
-        self.version = require(config.device)
+        self.version = require(config.device, LIVE_VERSIONS)
         for name, value in environment().items():
             os.environ.setdefault(name, value)  # what a process of its own has had from its start
         import torch
@@ -215,7 +216,7 @@ class LiveEngine:
         return found
 
     def free_count(self) -> int:
-        """What the pool says it has free."""
+        """The number of blocks that the pool says are free."""
         return int(self._pool.get_num_free_blocks())
 
     def references(self) -> list[int]:

@@ -18,9 +18,10 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
+from fuzzkv.core.cache import cache_root
 from fuzzkv.errors import UsageError
 from fuzzkv.targets.vllm.replay import models as base
-from fuzzkv.targets.vllm.replay.models import BuiltModel, cache_root
+from fuzzkv.targets.vllm.replay.models import BuiltModel
 
 RECIPE: Final = "1"
 """Raise it whenever a builder below changes what it writes."""
@@ -67,9 +68,24 @@ def build(name: str, root: Path | None = None) -> BuiltModel:
     )
 
 
+def model_digest(name: str) -> str:
+    """The digest of a model, which needn't be built. Raises as :func:`build` does."""
+    return base.digest_of([RECIPE, CONFIGS[name]]) if name in CONFIGS else base.model_digest(name)
+
+
 def adapter(number: int, root: Path | None = None) -> BuiltModel:
     """A random adapter (0, 1, 2 ...): every number is another one, always the same for the number."""
-    config = {
+    config = _adapter_config(number)
+    return _built(f"adapter{number}", config, root, lambda out: _write_adapter(out, number, config))
+
+
+def adapter_digest(number: int) -> str:
+    """The digest of an adapter, which needn't be built."""
+    return base.digest_of([RECIPE, _adapter_config(number)])
+
+
+def _adapter_config(number: int) -> dict[str, Any]:
+    return {
         "peft_type": "LORA",
         "task_type": "CAUSAL_LM",
         "r": RANK,
@@ -78,7 +94,6 @@ def adapter(number: int, root: Path | None = None) -> BuiltModel:
         "bias": "none",
         "seed": number,
     }
-    return _built(f"adapter{number}", config, root, lambda out: _write_adapter(out, number, config))
 
 
 def _built(name: str, config: dict[str, Any], root: Path | None, write: Any) -> BuiltModel:

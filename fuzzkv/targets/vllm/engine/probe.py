@@ -1,5 +1,5 @@
-"""What this build of the engine can do, found out by trying: each attempt of
-:mod:`fuzzkv.targets.vllm.engine.attempts` in a process of its own.
+"""Finds out what this build of the engine can do: each attempt of :mod:`fuzzkv.targets.vllm.engine.attempts` in a
+process of its own.
 
 Verdicts: ``supported`` (it ran, did something, and its tokens are a plain engine's, or near enough where the
 format is lossy), ``fails alone`` (accepted, and wrong or dead without any other policy), ``inert`` (accepted
@@ -10,22 +10,23 @@ without a word, and nothing is different), ``not in this build`` (refused, in th
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from fuzzkv.core.cache import cache_root
+from fuzzkv.core.childproc import Child, ChildHung
 from fuzzkv.core.files import atomic_write
+from fuzzkv.core.interpreter import HERE, Interpreter
+from fuzzkv.core.scratch import Scratch
 from fuzzkv.errors import UsageError, did_you_mean
-from fuzzkv.targets.vllm.content.control import engine_environment
 from fuzzkv.targets.vllm.content.oracles import NOISE
 from fuzzkv.targets.vllm.engine.features import ATTEMPTS, Attempt
+from fuzzkv.targets.vllm.engine.internals import environment
 from fuzzkv.targets.vllm.pool.fork_server import Nursery
-from fuzzkv.targets.vllm.replay.engine import require
-from fuzzkv.targets.vllm.replay.models import cache_root, digest_of
+from fuzzkv.targets.vllm.replay.engine import LIVE_VERSIONS, require
+from fuzzkv.targets.vllm.replay.models import digest_of
 
 Verdict = Literal["supported", "fails alone", "inert", "not in this build", "unknown"]
 
@@ -50,18 +51,19 @@ class Ability:
 def probe(
     names: Sequence[str] = (),
     *,
+    engine: str = "",
     again: bool = False,
     folder: Path | None = None,
     attempt: Callable[[Attempt, Path], dict[str, Any]] | None = None,
     tell: Callable[[Ability, bool], None] = lambda ability, kept: None,
 ) -> list[Ability]:
-    """Try the features of these names (empty: all), or take what is kept. ``again``: try anew. ``tell`` hears each as it comes,
-    and whether it was kept.
+    """Try the features of these names (empty: all), or take what is kept. ``engine``: what ``attempt`` tries, by default what is in
+    this environment. ``again``: try anew. ``tell`` hears each as it comes, and whether it was kept.
 
     Raises FKV050, FKV051 (no engine, an untried one), FKV031 (no such name). The whole takes some minutes once.
     """
     chosen = _chosen(names)
-    version = require("cpu")
+    version = engine or require("cpu", LIVE_VERSIONS)
     kept = (folder or cache_root() / "live") / f"probe-{digest_of([RECIPE, version, repr(ATTEMPTS)])}"
     run = attempt or Trying()
     results: dict[str, dict[str, Any]] = {}
@@ -113,28 +115,28 @@ def _read(file: Path) -> dict[str, Any] | None:
 class Trying:
     """Runs attempts, each in a process of its own; what one found is kept unless it gave no answer."""
 
-    def __init__(self) -> None:
+    def __init__(self, interpreter: Interpreter = HERE) -> None:
+        self.interpreter = interpreter
         self._nursery: Nursery | None = None
 
     def __call__(self, attempt: Attempt, file: Path) -> dict[str, Any]:
         """Try one feature."""
-        with tempfile.TemporaryDirectory() as beside:
-            out = Path(beside) / "out.json"
-            try:
-                ended = subprocess.run(
-                    [*self._command(), json.dumps([attempt.name, str(out)])],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    env=engine_environment(),
-                    timeout=PATIENCE,
-                    check=False,
-                )
-            except subprocess.TimeoutExpired:
-                return {"unknown": f"no answer in {PATIENCE:g} s"}
+        scratch = Scratch()
+        out = scratch.folder / "out.json"
+        try:
+            child = Child(
+                [*self._command(), json.dumps([attempt.name, str(out)])],
+                environment=self.interpreter.environment(environment(), scratch),
+            )
+            with child:
+                status = child.wait(PATIENCE)
             found = _read(out)
+        except ChildHung:
+            return {"unknown": f"no answer in {PATIENCE:g} s"}
+        finally:
+            scratch.remove()
         if found is None:
-            found = {"error": f"its process ended with exit status {ended.returncode}", "started": True}
+            found = {"error": f"its process ended with exit status {status}", "started": True}
         file.parent.mkdir(parents=True, exist_ok=True)
         atomic_write(file, json.dumps(found).encode())
         return found
@@ -147,14 +149,14 @@ class Trying:
 
     def _command(self) -> Sequence[str]:
         if self._nursery is None:
-            self._nursery = Nursery()
+            self._nursery = Nursery(self.interpreter)
         if self._nursery.ready():
             return self._nursery.command("fuzzkv.targets.vllm.engine.attempts")
-        return (sys.executable, "-m", "fuzzkv.targets.vllm.engine.attempts")
+        return self.interpreter.command("fuzzkv.targets.vllm.engine.attempts")
 
 
 def judge(attempt: Attempt, found: dict[str, Any], plain: dict[str, Any]) -> Ability:
-    """What an attempt's result means beside the plain engine's."""
+    """The verdict on an attempt, beside the plain engine's result."""
 
     def ability(verdict: Verdict, said: str) -> Ability:
         return Ability(attempt.name, verdict, attempt.tried, said)

@@ -1,4 +1,4 @@
-"""Between two runs of one life: the engine is set back, and that it is as at birth is proved, not hoped.
+"""Sets an engine instance back between two runs, and proves that it is as after its start.
 
 Part of :mod:`fuzzkv.targets.vllm.engine.internals`: it reads and sets vLLM's own fields.
 """
@@ -62,7 +62,9 @@ def facts(engine: LiveEngine) -> Facts:
         "index": len(engine.index()),
         "tables": {k: v for k, v in engine.tables().items() if v},
         "requests": len(scheduler.requests),
-        "queues": len(scheduler.running) + len(scheduler.waiting) + len(scheduler.kv_holding_waiting),
+        "queues": len(scheduler.running)
+        + len(scheduler.waiting)
+        + len(getattr(scheduler, "kv_holding_waiting", ())),
         "ended requests": len(scheduler.finished_req_ids) + len(scheduler.finished_recving_kv_req_ids),
         "runner": len(engine._runner.requests),
         "jobs": 0

@@ -1,4 +1,4 @@
-"""vLLM's own configuration of a life. Imports vllm inside its functions."""
+"""vLLM's own configuration of an engine instance. Imports vllm inside its functions."""
 
 from __future__ import annotations
 

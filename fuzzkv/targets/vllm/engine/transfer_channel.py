@@ -1,4 +1,4 @@
-"""Time of the host tier, in the hands of a schedule: which transfer ends when, and how.
+"""The transfer channel of the host tier, in the hands of a schedule: which transfer ends when, and how.
 
 A transfer is submitted, *ends* (its bytes move, or fail to), and is *told* at the next poll. While the link is held it ends only
 when commanded, so transfers can be late and out of order. ``wait`` ends those named at once, as vLLM demands before it reuses

@@ -1,4 +1,4 @@
-"""Whether a user's class keeps the rules when it is called alone, without an engine."""
+"""Checks whether a user's class keeps the rules when it is called alone, without an engine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fuzzkv.targets.vllm.plugin.manager_calls import exercise_manager
 from fuzzkv.targets.vllm.plugin.parts import engine_parts
 from fuzzkv.targets.vllm.plugin.policy_calls import exercise_policy
 from fuzzkv.targets.vllm.plugin.rules import Keeper, Rule, rules_of
-from fuzzkv.targets.vllm.plugin.worker_calls import BLOCKS, Pair, exercise_pair
+from fuzzkv.targets.vllm.plugin.worker_calls import BLOCKS, WorkerSetup, exercise_pair
 
 PAGE: Final = 4096
 """Bytes of a device block; host chunks are aligned to as much."""
@@ -26,8 +26,8 @@ KEEPS: Final[dict[str, tuple[Keeper, ...]]] = {
 
 
 @dataclass(frozen=True)
-class Judged:
-    """What came of one rule: ``kept`` (put to the test ``times`` times), ``broken`` or ``not exercised``."""
+class RuleVerdict:
+    """The verdict on one rule: ``kept`` (put to the test ``times`` times), ``broken`` or ``not exercised``."""
 
     rule: Rule
     verdict: Literal["kept", "broken", "not exercised"]
@@ -37,11 +37,11 @@ class Judged:
 
 @dataclass(frozen=True)
 class Checked:
-    """What came of the rules of one class.  ``unsteady``: equal calls got different answers, so rules that compare two
+    """The verdicts on the rules of one class.  ``unsteady``: equal calls got different answers, so rules that compare two
     objects of the class could not be tested.
     """
 
-    judged: tuple[Judged, ...]
+    judged: tuple[RuleVerdict, ...]
     unsteady: bool
 
     def count(self, verdict: str) -> int:
@@ -66,14 +66,14 @@ def check_code(code: EngineCode, *, seed: int, examples: int) -> Checked:
     return Checked(judge(found, *KEEPS[code.kind]), found.unsteady)
 
 
-def judge(found: Exercised, *keepers: Keeper) -> tuple[Judged, ...]:
-    """What came of each rule of these keepers.  That a call returns is kept where no call failed."""
+def judge(found: Exercised, *keepers: Keeper) -> tuple[RuleVerdict, ...]:
+    """The verdict on each rule of these keepers.  That a call returns is kept where no call failed."""
     judged = []
     for rule in rules_of(*keepers):
         times = found.checked[rule.id] or (found.examples if rule.id.endswith("-returns") else 0)
         broken = found.broken.get(rule.id)
         verdict: Literal["kept", "broken", "not exercised"] = "kept" if times else "not exercised"
-        judged.append(Judged(rule, "broken" if broken else verdict, times, broken))
+        judged.append(RuleVerdict(rule, "broken" if broken else verdict, times, broken))
     return tuple(judged)
 
 
@@ -87,7 +87,7 @@ def _manager(cls: type[Any], frames: int) -> Any:
     return cls(_config(frames)).get_manager()
 
 
-def _pair(cls: type[Any], frames: int) -> Pair:
+def _pair(cls: type[Any], frames: int) -> WorkerSetup:
     """The manager and the worker of a spec, over a small device of one layer on the CPU."""
     torch = importlib.import_module("torch")
     base = importlib.import_module("vllm.v1.kv_offload.base")
@@ -96,7 +96,7 @@ def _pair(cls: type[Any], frames: int) -> Pair:
     caches = base.CanonicalKVCaches(
         [base.CanonicalKVCacheTensor(memory, PAGE)], [[base.CanonicalKVCacheRef(0, PAGE)]]
     )
-    return Pair(spec.get_manager(), spec.get_worker(caches), caches, memory.numpy())
+    return WorkerSetup(spec.get_manager(), spec.get_worker(caches), caches, memory.numpy())
 
 
 def _config(frames: int) -> Any:

@@ -12,7 +12,7 @@ from fuzzkv.targets.vllm.plugin.watching import Watch
 
 @dataclass
 class ConnectorLedger:
-    """What both sides of one connector are about.  ``matched``: the last answer a request got; ``loading``: requests that
+    """The state that both sides of one connector share.  ``matched``: the last answer a request got; ``loading``: requests that
     wait for an asynchronous load, with the blocks that it fills; ``held``: finished requests whose blocks are held;
     ``told``: requests told as finished to the worker's side; ``ended``: requests whose end was told.
     """

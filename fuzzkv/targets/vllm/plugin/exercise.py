@@ -17,17 +17,17 @@ from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.database import choices_to_bytes
 
-from fuzzkv.strategies.start import StartFrom
+from fuzzkv.strategies.memory import StartFrom
 from fuzzkv.targets.vllm.history import LiveViolation
 from fuzzkv.targets.vllm.plugin.record import Report, RuleBroken
 
-Call = tuple[int, int, int]
+CallCode = tuple[int, int, int]
 LONGEST = 48
 """Most calls of a sequence."""
 LARGEST = 7
 """Largest of the two numbers of a call."""
 
-World = Callable[[Sequence[Call], Report], None]
+World = Callable[[Sequence[CallCode], Report], None]
 """Makes the calls on a fresh object and tells them to the report, which ends it at the first broken rule."""
 
 
@@ -41,7 +41,7 @@ class Broken:
 
 @dataclass
 class Exercised:
-    """What came of it: sequences tried, how often each rule was put to the test, and one entry for each broken rule.
+    """The result of exercising an object: sequences tried, how often each rule was put to the test, and one entry for each broken rule.
 
     ``unsteady``: two equal sequences of calls got different answers, so rules that compare two objects weren't tested.
     """
@@ -64,7 +64,7 @@ class Exercised:
 def explore(world: World, kinds: int, *, seed: int, examples: int) -> Exercised:
     """Try ``examples`` sequences of calls of ``kinds`` kinds.  Same seed, same result."""
     drawn, found = random.Random(seed), Exercised()
-    shortest: dict[str, tuple[Call, ...]] = {}
+    shortest: dict[str, tuple[CallCode, ...]] = {}
     for _ in range(examples):
         calls = tuple(_draw(drawn, kinds))
         report = Report(strict=True)
@@ -85,7 +85,7 @@ def explore(world: World, kinds: int, *, seed: int, examples: int) -> Exercised:
     return found
 
 
-def transcript(world: World, calls: Sequence[Call]) -> list[str]:
+def transcript(world: World, calls: Sequence[CallCode]) -> list[str]:
     """The calls that a sequence comes to, as text, up to the one that breaks a rule."""
     lines: list[str] = []
     report = Report(strict=True)
@@ -94,7 +94,7 @@ def transcript(world: World, calls: Sequence[Call]) -> list[str]:
     return lines
 
 
-def _draw(drawn: random.Random, kinds: int) -> Iterable[Call]:
+def _draw(drawn: random.Random, kinds: int) -> Iterable[CallCode]:
     """A sequence: of all kinds, or only of a few, which come to states that a mix of all rarely does."""
     among = list(range(kinds))
     if drawn.random() < 0.5:
@@ -103,7 +103,7 @@ def _draw(drawn: random.Random, kinds: int) -> Iterable[Call]:
         yield drawn.choice(among), drawn.randint(0, LARGEST), drawn.randint(0, LARGEST)
 
 
-def _first(world: World, calls: Sequence[Call], report: Report) -> LiveViolation | None:
+def _first(world: World, calls: Sequence[CallCode], report: Report) -> LiveViolation | None:
     try:
         world(calls, report)
     except RuleBroken as broken:
@@ -115,7 +115,9 @@ def _first(world: World, calls: Sequence[Call], report: Report) -> LiveViolation
     return report.violations[0] if report.violations else None
 
 
-def _leave_out(calls: tuple[Call, ...], breaks: Callable[[Sequence[Call]], bool]) -> tuple[Call, ...]:
+def _leave_out(
+    calls: tuple[CallCode, ...], breaks: Callable[[Sequence[CallCode]], bool]
+) -> tuple[CallCode, ...]:
     size = len(calls)
     while size:
         at = 0
@@ -126,14 +128,16 @@ def _leave_out(calls: tuple[Call, ...], breaks: Callable[[Sequence[Call]], bool]
     return calls
 
 
-class _Shown(Exception):
+class _RuleBreaks(Exception):
     """A drawn sequence breaks the rule."""
 
 
-def _shrink(world: World, kinds: int, calls: tuple[Call, ...], rule: str, number: int) -> tuple[Call, ...]:
+def _shrink(
+    world: World, kinds: int, calls: tuple[CallCode, ...], rule: str, number: int
+) -> tuple[CallCode, ...]:
     """The shortest calls that break the rule first: whole runs are left out, then Hypothesis goes on from there."""
 
-    def breaks(tried: Sequence[Call]) -> bool:
+    def breaks(tried: Sequence[CallCode]) -> bool:
         broken = _first(world, tried, Report(strict=True))
         return broken is not None and broken.what == rule
 
@@ -160,12 +164,12 @@ def _shrink(world: World, kinds: int, calls: tuple[Call, ...], rule: str, number
     )
     @seed(number)
     @given(st.lists(one, max_size=LONGEST))
-    def test(drawn: list[Call]) -> None:
+    def test(drawn: list[CallCode]) -> None:
         if breaks(drawn):
             if (len(drawn), drawn) < (len(best[0]), list(best[0])):
                 best[0] = tuple(drawn)
-            raise _Shown
+            raise _RuleBreaks
 
-    with suppress(_Shown):
+    with suppress(_RuleBreaks):
         test()
     return best[0]

@@ -18,13 +18,13 @@ from typing import Any, Final, Literal
 from fuzzkv.errors import EnvironmentFailure, UsageError
 from fuzzkv.targets.vllm.plugin.parts import ready_to_import
 
-Kind = Literal["CachePolicy", "OffloadingSpec", "KVConnector"]
+PluginKind = Literal["CachePolicy", "OffloadingSpec", "KVConnector"]
 PREFIX: Final = "fuzzkv_user_"
 """Modules of files that were named by path are imported under this name and the file's own."""
 
 _NAMED: Final = re.compile(r"(?P<module>[^:]+):(?P<name>[A-Za-z_][A-Za-z0-9_]*)")
 _MODULE: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
-_BASES: Final[tuple[tuple[Kind, str, str], ...]] = (
+_BASES: Final[tuple[tuple[PluginKind, str, str], ...]] = (
     ("CachePolicy", "vllm.v1.kv_offload.cpu.policies.base", "CachePolicy"),
     ("OffloadingSpec", "vllm.v1.kv_offload.base", "OffloadingSpec"),
     ("KVConnector", "vllm.distributed.kv_transfer.kv_connector.v1.base", "KVConnectorBase_V1"),
@@ -38,7 +38,7 @@ class EngineCode:
     """
 
     named: str
-    kind: Kind
+    kind: PluginKind
     module: str
     name: str
     cls: type[Any]
@@ -102,7 +102,7 @@ def load(named: str) -> EngineCode:
     return EngineCode(named, _kind(named, found), module.__name__, name, found)
 
 
-def _kind(named: str, found: object) -> Kind:
+def _kind(named: str, found: object) -> PluginKind:
     for kind, module, base in _BASES:
         wanted = getattr(importlib.import_module(module), base)
         if isinstance(found, type) and issubclass(found, wanted):

@@ -13,7 +13,7 @@ Key = Any
 
 
 @dataclass
-class Held:
+class StoredBlock:
     """A block in the manager: the place of its bytes (-1: not known), whether its store is complete, how many loads read it."""
 
     place: int
@@ -33,7 +33,7 @@ class ManagerWatch(Watch):
     def __init__(self, manager: Any, report: Report, *, sole: bool = True) -> None:
         super().__init__(manager, report)
         self.sole = sole
-        self.held: dict[Key, Held] = {}
+        self.held: dict[Key, StoredBlock] = {}
         self.failed: set[Key] = set()
         self.open: set[str] = set()
         self.untold: dict[Key, list[bool]] = {}
@@ -134,7 +134,7 @@ class ManagerWatch(Watch):
                 "manager-load-places", places == meant, "{} lie at {}, the load reads {}", keys, meant, places
             )
         for key in keys:
-            self.held.setdefault(key, Held(-1, ready=True)).loads += 1
+            self.held.setdefault(key, StoredBlock(-1, ready=True)).loads += 1
         return spec
 
     def _complete_load(self, call: Callable[..., Any], keys: Collection[Key], req_context: Any) -> Any:
@@ -202,7 +202,7 @@ class ManagerWatch(Watch):
                 page=clash[0] if clash else -1,
             )
         for i, key in enumerate(store):
-            self.held[key] = Held(places[i] if places is not None and i < len(places) else -1)
+            self.held[key] = StoredBlock(places[i] if places is not None and i < len(places) else -1)
             self.failed.discard(key)
             self.dropped.discard(key)
 

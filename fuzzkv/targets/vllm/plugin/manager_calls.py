@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from fuzzkv.targets.vllm.plugin.exercise import Call, Exercised, explore
+from fuzzkv.targets.vllm.plugin.exercise import CallCode, Exercised, explore
 from fuzzkv.targets.vllm.plugin.manager import ManagerWatch, watch_manager
 from fuzzkv.targets.vllm.plugin.parts import PLAIN, Parts, key
 from fuzzkv.targets.vllm.plugin.record import Report, named
@@ -47,7 +47,7 @@ class Mover(Protocol):
 
 
 @dataclass
-class Job:
+class ManagerJob:
     """A transfer under way."""
 
     number: int
@@ -63,10 +63,10 @@ class Request:
     context: Any
     keys: list[bytes]
     offered: int = 0
-    jobs: list[Job] = field(default_factory=list)
+    jobs: list[ManagerJob] = field(default_factory=list)
 
 
-Answer = tuple[str, Any]
+ManagerAnswer = tuple[str, Any]
 
 
 class ManagerUser:
@@ -77,11 +77,11 @@ class ManagerUser:
     ) -> None:
         self.manager, self.parts, self.tell, self.mover = manager, parts, tell, mover
         self.slots: list[Request | None] = [None] * SLOTS
-        self.jobs: list[Job] = []
+        self.jobs: list[ManagerJob] = []
         self.new: list[str] = []
         self.count = self.requests = 0
 
-    def do(self, call: Call) -> list[Answer]:
+    def do(self, call: CallCode) -> list[ManagerAnswer]:
         """Make the calls that this one stands for; what was answered."""
         what, a, b = call
         request = self.slots[a % SLOTS]
@@ -154,22 +154,22 @@ class ManagerUser:
                 self.mover.store(job.number, job.keys, output.store_spec)
         return output
 
-    def sweep(self, request: Request, keys: Sequence[bytes]) -> list[Answer]:
+    def sweep(self, request: Request, keys: Sequence[bytes]) -> list[ManagerAnswer]:
         """Look blocks up as vLLM does for a prefix: up to the first miss, and past what isn't readable yet."""
-        answers: list[Answer] = []
+        answers: list[ManagerAnswer] = []
         for k in keys:
             answers.append(self._lookup(k, request))
             if answers[-1][1] == "MISS":
                 break
         return answers
 
-    def _lookup(self, k: bytes, request: Request) -> Answer:
+    def _lookup(self, k: bytes, request: Request) -> ManagerAnswer:
         self.tell(f"lookup({named(k)}, {request.context.req_id})")
         answer = self.manager.lookup(k, request.context).name
         self.tell(f"  gives {answer}")
         return ("lookup", answer)
 
-    def _store(self, request: Request | None, count: int) -> list[Answer]:
+    def _store(self, request: Request | None, count: int) -> list[ManagerAnswer]:
         if request is None or any(not job.store for job in request.jobs):
             return []  # vLLM stores nothing of a request that still loads
         keys = request.keys[request.offered : request.offered + count]
@@ -181,7 +181,7 @@ class ManagerUser:
         request.offered += len(keys)
         return [("prepare_store", (tuple(output.keys_to_store), frozenset(output.evicted_keys)))]
 
-    def _load(self, request: Request | None) -> list[Answer]:
+    def _load(self, request: Request | None) -> list[ManagerAnswer]:
         if request is None or request.jobs:
             return []  # vLLM delays a request that still has transfers
         answers = self.sweep(request, request.keys)
@@ -195,8 +195,8 @@ class ManagerUser:
                 self.mover.load(job.number, hits, spec)
         return answers
 
-    def _begin(self, store: bool, keys: list[bytes], request: Request) -> Job:
-        job = Job(self.count, store, keys, request)
+    def _begin(self, store: bool, keys: list[bytes], request: Request) -> ManagerJob:
+        job = ManagerJob(self.count, store, keys, request)
         self.count += 1
         self.jobs.append(job)
         request.jobs.append(job)
@@ -245,7 +245,7 @@ class ManagerUser:
                 request.offered = 0
 
 
-def waits(answers: Sequence[Answer]) -> bool:
+def waits(answers: Sequence[ManagerAnswer]) -> bool:
     """Whether vLLM would ask again in the next step."""
     return any(said in ("RETRY", "HIT_PENDING") for _, said in answers)
 
@@ -269,7 +269,7 @@ def exercise_manager(
     whole = Exercised()
     for i, frames in enumerate(FRAMES):
 
-        def world(calls: Sequence[Call], report: Report, frames: int = frames) -> None:
+        def world(calls: Sequence[CallCode], report: Report, frames: int = frames) -> None:
             manager = factory(frames)
             watch = watch_manager(manager, report, sole=sole)
             moving = None if mover is None else mover(manager, report)
@@ -322,8 +322,8 @@ def _compare_reset(
     factory: Callable[[int], Any],
     frames: int,
     parts: Parts,
-    calls: Sequence[Call],
-    answers: list[list[Answer]],
+    calls: Sequence[CallCode],
+    answers: list[list[ManagerAnswer]],
     last: int,
     report: Report,
     whole: Exercised,

@@ -1,4 +1,4 @@
-"""The small values that go over the boundary, of vLLM's own kinds or of ours.
+"""The small values that are passed between vLLM and plugged-in code, of vLLM's own kinds or of ours.
 
 Code that plugs into vLLM gets vLLM's; an object that asks for nothing of the engine can be tried with plain ones, and
 the engine stays unimported.
@@ -15,7 +15,7 @@ from typing import Any
 
 @dataclass
 class PlainChunk:
-    """What ``ChunkStatus`` is: a place and how many transfers read it; -1 as long as it isn't filled."""
+    """Our ``ChunkStatus``: a place and how many transfers read it; -1 as long as it isn't filled."""
 
     chunk_id: int
     ref_cnt: int = -1
@@ -28,7 +28,7 @@ class PlainChunk:
 
 @dataclass
 class PlainContext:
-    """What ``ReqContext`` is: the name of a request and a scratch space keyed by type."""
+    """Our ``ReqContext``: the name of a request and a scratch space keyed by type."""
 
     req_id: str
     kv_transfer_params: dict[str, Any] | None = None
@@ -54,7 +54,7 @@ class PlainContext:
 
 @dataclass
 class PlainStepEnd:
-    """What ``ScheduleEndContext`` is."""
+    """Our ``ScheduleEndContext``."""
 
     new_req_ids: tuple[str, ...] = ()
     preempted_req_ids: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ class PlainStepEnd:
 
 @dataclass
 class PlainBlocks:
-    """What ``GPULoadStoreSpec`` is: device blocks, how many of each KV group, and the logical index of its first."""
+    """Our ``GPULoadStoreSpec``: device blocks, how many of each KV group, and the logical index of its first."""
 
     block_ids: list[int]
     group_sizes: list[int]

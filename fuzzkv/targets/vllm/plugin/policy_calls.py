@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fuzzkv.targets.vllm.plugin.cache_policy import watch_policy
-from fuzzkv.targets.vllm.plugin.exercise import Call, Exercised, explore
+from fuzzkv.targets.vllm.plugin.exercise import CallCode, Exercised, explore
 from fuzzkv.targets.vllm.plugin.parts import PLAIN, Parts, key
 from fuzzkv.targets.vllm.plugin.record import Report, named
 
@@ -23,7 +23,7 @@ KEYS = 8
 """Blocks that are stored and loaded; more than the largest capacity."""
 REQUESTS = 3
 
-Answer = tuple[str, Any]
+PolicyAnswer = tuple[str, Any]
 
 
 class PolicyUser:
@@ -51,7 +51,7 @@ class PolicyUser:
         self.evictions = 0
         self.none: set[int] = set()
 
-    def do(self, call: Call) -> list[Answer]:
+    def do(self, call: CallCode) -> list[PolicyAnswer]:
         """Make the calls that this one stands for; what was answered."""
         what, a, b = call
         match KINDS[what]:
@@ -74,7 +74,7 @@ class PolicyUser:
                 self._clear()
         return []
 
-    def _store(self, first: int, count: int, request: int) -> list[Answer]:
+    def _store(self, first: int, count: int, request: int) -> list[PolicyAnswer]:
         offered = [key((first + i) % KEYS) for i in range(count)]
         missing = [k for k in offered if self._get(k) is None]
         self._saw(request, offered, inserted=(), reused=[k for k in offered if self._ready(k)])
@@ -83,7 +83,7 @@ class PolicyUser:
         self.tell(f"on_store_miss({named(missing)}, r{request})")
         self.policy.on_store_miss(list(missing), self.contexts[request])
         short = len(missing) - len(self.free)
-        answers: list[Answer] = []
+        answers: list[PolicyAnswer] = []
         if short > sum(chunk.ref_cnt == 0 for chunk in self.chunks.values()):
             return answers  # the manager doesn't ask then
         if short > 0:
@@ -199,7 +199,7 @@ def exercise_policy(
     whole = Exercised()
     for i, capacity in enumerate(CAPACITIES):
 
-        def world(calls: Sequence[Call], report: Report, capacity: int = capacity) -> None:
+        def world(calls: Sequence[CallCode], report: Report, capacity: int = capacity) -> None:
             _compare(factory, capacity, parts, calls, report, whole)
 
         whole.add(explore(world, len(KINDS), seed=seed + i, examples=-(-examples // len(CAPACITIES))))
@@ -210,7 +210,7 @@ def _compare(
     factory: Callable[[int], Any],
     capacity: int,
     parts: Parts,
-    calls: Sequence[Call],
+    calls: Sequence[CallCode],
     report: Report,
     whole: Exercised,
 ) -> None:
@@ -237,5 +237,5 @@ def _compare(
         )
 
 
-def _answers(user: PolicyUser, calls: Sequence[Call]) -> list[list[Answer]]:
+def _answers(user: PolicyUser, calls: Sequence[CallCode]) -> list[list[PolicyAnswer]]:
     return [user.do(call) for call in calls]

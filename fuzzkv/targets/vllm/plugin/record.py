@@ -1,4 +1,4 @@
-"""What the watches found: breaches as violations, and how often each rule was put to the test."""
+"""The record of the watches: breaches as violations, and how often each rule was put to the test."""
 
 from __future__ import annotations
 

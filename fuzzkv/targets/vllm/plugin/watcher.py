@@ -38,13 +38,13 @@ class BoundaryWatcher:
         """Nothing: every call is checked as it comes."""
 
     def after_step(self, engine: Any) -> Iterable[LiveViolation]:
-        """What was broken since the last step."""
+        """Violations since the last step."""
         news = self.report.violations[self._told :]
         self._told += len(news)
         return news
 
     def end(self, engine: Any) -> Iterable[LiveViolation]:
-        """What was broken at last; where the engine is idle, nothing may be under way any more."""
+        """Violations at the end of the run; where the engine is idle, nothing may be under way any more."""
         if not engine.busy() and not engine.unfinished():
             for watch in self.watches:
                 watch.settled()

@@ -1,4 +1,4 @@
-"""How a watch stands between vLLM and an object: methods of that one object are replaced in place.
+"""The base of a watch: methods of one object are replaced in place, so that every call goes through it.
 
 So it keeps its class, its attributes and whoever already holds it; a call of the object to itself isn't checked.
 """

@@ -15,7 +15,7 @@ Place = tuple[int, int, int]
 
 
 @dataclass
-class Job:
+class WorkerJob:
     """A transfer under way.  ``pages`` pairs each device block with its place on the host (None where places aren't
     known) and ``meant`` says for a load which bytes lay there when it was submitted (None: not known); ``size`` in bytes.
     """
@@ -46,7 +46,7 @@ class WorkerWatch(Watch):
     ) -> None:
         super().__init__(worker, report)
         self.caches, self.per_chunk, self.may_fail = caches, blocks_per_chunk, may_fail
-        self.jobs: dict[int, Job] = {}
+        self.jobs: dict[int, WorkerJob] = {}
         self.due: set[int] = set()
         self.ended: set[int] = set()
         self.stored: dict[Place, bytes] = {}
@@ -80,7 +80,7 @@ class WorkerWatch(Watch):
             # bytes that are meant are those of now.
             self.stored.update({place: self._digest(place[0], block) for block, place in pages})
         meant = () if store else tuple(self.stored.get(place) for _, place in pages)
-        job = Job(store, pages, meant, self._size(device))
+        job = WorkerJob(store, pages, meant, self._size(device))
         accepted = call(job_id, src, dst)
         self.report.check(
             "worker-accepts", accepted is True, "job {} was answered with {}", job_id, repr(accepted)
@@ -113,7 +113,7 @@ class WorkerWatch(Watch):
         call(named)
         self.due |= named & set(self.jobs)
 
-    def _moved(self, result: Any, job: Job) -> None:
+    def _moved(self, result: Any, job: WorkerJob) -> None:
         size = result.transfer_size
         if size is not None and job.size:
             self.report.check(

@@ -25,7 +25,7 @@ Memory = NDArray[np.int8]
 
 
 @dataclass(frozen=True)
-class Pair:
+class WorkerSetup:
     """A manager with its worker, the device's caches that the worker got, and their bytes (blocks, page)."""
 
     manager: Any
@@ -38,7 +38,7 @@ class Pair:
 class DeviceMover:
     """Moves the chunks of keys between device blocks and the manager's places, with the worker under test."""
 
-    def __init__(self, pair: Pair, parts: Parts, report: Report) -> None:
+    def __init__(self, pair: WorkerSetup, parts: Parts, report: Report) -> None:
         self.pair, self.parts, self.report = pair, parts, report
         self.watch = watch_worker(
             pair.worker, report, caches=pair.caches, blocks_per_chunk=pair.blocks_per_chunk
@@ -117,10 +117,10 @@ class DeviceMover:
 
 
 def exercise_pair(
-    factory: Callable[[int], Pair], seed: int, examples: int, *, parts: Parts = PLAIN
+    factory: Callable[[int], WorkerSetup], seed: int, examples: int, *, parts: Parts = PLAIN
 ) -> Exercised:
     """Exercise managers together with their workers; ``factory(frames)`` makes both of one spec."""
-    made: dict[int, Pair] = {}
+    made: dict[int, WorkerSetup] = {}
 
     def manager(frames: int) -> Any:
         made.clear()

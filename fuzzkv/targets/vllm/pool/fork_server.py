@@ -3,223 +3,62 @@
 Importing vLLM costs more than making an engine of it.  The nursery does that once, before it has threads or a device, and
 then waits; :meth:`Nursery.command` is what is started in the place of a worker (or a control): a small process that hands
 its own streams over, stands for the life (its exit is the life's exit, its death is the life's death), and passes signals
-on.
-
-``python -m fuzzkv.targets.vllm.pool.fork_server SOCKET``: the nursery.  ``python nursery.py SOCKET MODULE ARGUMENT [FD]``: the stand-in.
+on.  Both are :mod:`fuzzkv.targets.vllm.pool.fork_server_main`.
 """
 
 from __future__ import annotations
 
-import array
-import contextlib
-import gc
-import importlib
-import os
-import selectors
-import signal
-import socket
-import subprocess
 import sys
-import tempfile
 import time
-import traceback
-from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
 from typing import Final
+
+from fuzzkv.core.childproc import Child, ChildHung
+from fuzzkv.core.interpreter import HERE, Interpreter
+from fuzzkv.core.scratch import Scratch
+from fuzzkv.targets.vllm.engine.internals import environment
 
 PATIENCE: Final = 240.0
 """Seconds in which a nursery has to be ready."""
-FDS: Final = 4
-WORD: Final = b"U"
-"""A stand-in's word for SIGUSR1: write down where you are."""
+ENDS: Final = 5.0
+"""Seconds in which it has to end when it is told to."""
+SERVER: Final = Path(__file__).with_name("fork_server_main.py")
 
 
 class Nursery:
-    """A nursery of this process.  It ends with :meth:`close`, and when this process is gone."""
+    """A nursery of this process, in ``interpreter``.  It ends with :meth:`close`, and when this process is gone."""
 
-    def __init__(self) -> None:
-        from fuzzkv.targets.vllm.engine.internals import environment
-
-        self.folder = Path(tempfile.mkdtemp(prefix="fuzzkv-nursery-"))
+    def __init__(self, interpreter: Interpreter = HERE) -> None:
+        self._scratch = Scratch()
+        self.folder, self._python = self._scratch.folder, interpreter.python or sys.executable
         self.socket = self.folder / "s"
-        root = str(Path(__file__).parents[4])
-        path = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH", "")) if p)
-        with (self.folder / "log").open("wb") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "fuzzkv.targets.vllm.pool.fork_server", str(self.socket)],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                env={**os.environ, **environment(), "PYTHONPATH": path},
-            )
+        self._child = Child(
+            [*interpreter.command("fuzzkv.targets.vllm.pool.fork_server_main"), str(self.socket)],
+            environment=interpreter.environment(environment(), self._scratch),
+            log=self.folder / "log",
+            stdin=True,
+        )
 
     def ready(self) -> bool:
         """Wait until it takes lives; False if it died or took too long, and workers have to start by themselves."""
         end = time.monotonic() + PATIENCE
         while not self.socket.exists():
-            if self.process.poll() is not None or time.monotonic() > end:
+            if self._child.status is not None or time.monotonic() > end:
                 return False
             time.sleep(0.05)
         return True
 
     def command(self, module: str = "fuzzkv.targets.vllm.engine.worker") -> tuple[str, ...]:
         """What to start in the place of ``python -m MODULE``; its argument follows, and a descriptor that it needs."""
-        return (sys.executable, "-S", "-E", __file__, str(self.socket), module)
+        return (self._python, "-S", "-E", "-P", str(SERVER), str(self.socket), module)
 
     def close(self) -> None:
-        """End it, and the lives that are left."""
-        with contextlib.suppress(OSError):
-            if self.process.stdin is not None:
-                self.process.stdin.close()
+        """End it, the lives that are left, and what they have left in the temporary folder."""
+        self._child.end_input()
         try:
-            self.process.wait(5)
-        except subprocess.TimeoutExpired:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
-        for path in (self.socket, self.folder / "log"):
-            path.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):
-            self.folder.rmdir()
-
-
-def stand_in(argv: Sequence[str]) -> int:
-    """Hand this process's streams to the nursery, wait for the life's end, and end in the same way."""
-    link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    link.connect(argv[0])
-    signal.signal(signal.SIGUSR1, lambda number, frame: link.sendall(WORD))
-    streams = array.array("i", [0, 1, 2, *map(int, argv[3:])])
-    word = "\n".join(argv[1:3]).encode()
-    link.sendmsg([word], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, streams.tobytes())])
-    for stream in streams:
-        # The other ends have to see when the life closes them.
-        os.close(stream)
-    said = b""
-    while data := link.recv(64):
-        said += data
-    status = int(said or b"1")
-    if status < 0:
-        signal.signal(-status, signal.SIG_DFL)
-        os.kill(os.getpid(), -status)
-    return status
-
-
-def main(argv: Sequence[str]) -> int:
-    """Import the engine, then fork a life for every stand-in, until the standard input ends."""
-    gc.disable()
-    _import_engine()
-    gc.collect()
-    gc.freeze()
-    server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    server.bind(f"{argv[0]}.new")
-    server.listen(16)
-    os.rename(f"{argv[0]}.new", argv[0])
-    lives: dict[int, socket.socket] = {}
-    waker, wake = os.pipe()
-    os.set_blocking(wake, False)
-    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, _nothing)
-    with selectors.DefaultSelector() as selector:
-        for source in (server, waker, sys.stdin.fileno()):
-            selector.register(source, selectors.EVENT_READ)
-        while True:
-            for key, _ in selector.select():
-                if key.fileobj is server:
-                    _adopt(server, lives, selector)
-                elif key.fd == sys.stdin.fileno():
-                    for pid in lives:
-                        _kill(pid, signal.SIGKILL)
-                    return 0
-                elif key.fd == waker:
-                    os.read(waker, 4096)
-                    _bury(lives, selector)
-                else:
-                    _heed(key.data, lives)
-
-
-def _import_engine() -> None:
-    from vllm import SamplingParams  # noqa: F401
-    from vllm.engine.arg_utils import EngineArgs  # noqa: F401
-    from vllm.v1.engine.core import EngineCore  # noqa: F401
-    from vllm.v1.executor import Executor  # noqa: F401
-
-    import fuzzkv.targets.vllm.content.control
-    import fuzzkv.targets.vllm.content.oracles
-    import fuzzkv.targets.vllm.engine.worker  # noqa: F401
-
-
-def _adopt(server: socket.socket, lives: dict[int, socket.socket], selector: selectors.BaseSelector) -> None:
-    link, _ = server.accept()
-    word, ancillary, _, _ = link.recvmsg(1 << 16, socket.CMSG_SPACE(FDS * array.array("i").itemsize))
-    streams = array.array("i")
-    for _, _, data in ancillary:
-        streams.frombytes(data[: len(data) - len(data) % streams.itemsize])
-    pid = os.fork()
-    if pid == 0:
-        _live(word.decode().split("\n", 1), streams.tolist(), [server.fileno(), link.fileno()])
-    for stream in streams:
-        os.close(stream)
-    lives[pid] = link
-    selector.register(link, selectors.EVENT_READ, pid)
-
-
-def _live(word: Sequence[str], streams: Sequence[int], others: Sequence[int]) -> None:
-    """The life, in the child: ``word`` is its module and argument.  It never returns."""
-    status = 1
-    try:
-        os.setsid()
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        for number, stream in enumerate(streams[:3]):
-            os.dup2(stream, number)
-        for other in (*others, *streams[:3]):
-            os.close(other)
-        sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
-        gc.enable()
-        work = importlib.import_module(word[0]).main
-        status = work([word[1], *map(str, streams[3:])])
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stderr.flush()
-        os._exit(status)
-
-
-def _bury(lives: dict[int, socket.socket], selector: selectors.BaseSelector) -> None:
-    while True:
-        try:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return
-        if not pid:
-            return
-        if (link := lives.pop(pid, None)) is not None:
-            selector.unregister(link)
-            with contextlib.suppress(OSError):
-                link.sendall(str(os.waitstatus_to_exitcode(status)).encode())
-            link.close()
-
-
-def _heed(pid: int, lives: dict[int, socket.socket]) -> None:
-    if pid in lives:
-        with contextlib.suppress(OSError):
-            if lives[pid].recv(64):
-                _kill(pid, signal.SIGUSR1)
-                return
-        _kill(pid, signal.SIGKILL)  # nobody stands for it any more
-
-
-def _kill(pid: int, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, number)
-
-
-def _nothing(number: int, frame: FrameType | None) -> None:
-    """A child ended: the wake-up descriptor says so."""
-
-
-if __name__ == "__main__":
-    # A stand-in is run as a file, without the package on its path.
-    raise SystemExit(stand_in(sys.argv[1:]) if len(sys.argv) > 2 else main(sys.argv[1:]))
+            self._child.wait(ENDS)
+        except ChildHung:
+            pass
+        finally:
+            self._child.kill()
+            self._scratch.remove()

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fuzzkv.targets.vllm.replay.engine import Engine, Session
-from fuzzkv.targets.vllm.replay.script import Job, Slot
+from fuzzkv.targets.vllm.replay.engine import ReplayEngine, ReplaySession
+from fuzzkv.targets.vllm.replay.script import ReplayJob, Slot
 from fuzzkv.targets.vllm.replay.task import Context, build_context, random_context
 
 _REQUEST_SEED = 1_000_003
@@ -21,7 +21,9 @@ _REQUEST_SEED = 1_000_003
 class Bench:
     """Contexts of ``replicas`` (their numbers; with the job's seed they decide every token) for one job."""
 
-    def __init__(self, engine: Engine, job: Job, vocab: Mapping[str, int], replicas: Sequence[int]) -> None:
+    def __init__(
+        self, engine: ReplayEngine, job: ReplayJob, vocab: Mapping[str, int], replicas: Sequence[int]
+    ) -> None:
         self.engine, self.job, self.replicas = engine, job, list(replicas)
         self.contexts: dict[Slot, list[Context]] = {}
         for slot, pages in job.sessions().items():
@@ -30,7 +32,7 @@ class Bench:
                 self.contexts[slot] = [build_context(vocab, pages, seed) for seed in seeds]
             else:
                 self.contexts[slot] = [random_context(engine.vocabulary, pages, seed) for seed in seeds]
-        self.sessions: dict[Slot, list[Session]] = {}
+        self.sessions: dict[Slot, list[ReplaySession]] = {}
         self._pristine: dict[Slot, list[Any]] = {}
 
     def arrive(self, slot: Slot) -> None:

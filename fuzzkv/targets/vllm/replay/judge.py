@@ -27,14 +27,14 @@ from fuzzkv.oracles.statistics import (
 )
 from fuzzkv.oracles.thresholds import Thresholds
 from fuzzkv.targets.vllm.replay.confirmation import ArmResult, Verdict
-from fuzzkv.targets.vllm.replay.script import Arm, Job
+from fuzzkv.targets.vllm.replay.script import ReplayArm, ReplayJob
 
 TIE_MICRO: Final = 100
 """A logprob gap of the control, in micro-nats, below which another greedy token is a tie."""
 
 
 @dataclass(frozen=True)
-class Judgement:
+class ReplayJudgement:
     """A verdict, or None: another look is wanted, of the arms in ``open_arms``."""
 
     verdict: Verdict | None
@@ -48,7 +48,7 @@ class QualityJudge:
     """Collects rounds and decides at each planned look. A control that was found within the margin stays
     decided."""
 
-    def __init__(self, job: Job, thresholds: Thresholds) -> None:
+    def __init__(self, job: ReplayJob, thresholds: Thresholds) -> None:
         self.job, self.limits = job, thresholds
         self.alphas = planned_alphas(
             float(thresholds.alpha), thresholds.looks, shape=float(thresholds.spending_shape)
@@ -61,7 +61,7 @@ class QualityJudge:
         self.results: dict[int, ArmResult] = {}
         self.look = 0
 
-    def add(self, found: Mapping[str, Any]) -> Judgement:
+    def add(self, found: Mapping[str, Any]) -> ReplayJudgement:
         """One look's raw results of all arms that ran, ``{arm index: worker's record}``."""
         for key, record in found.items():
             data = self.data[int(key)]
@@ -79,7 +79,7 @@ class QualityJudge:
                 self.results[i] = self._arm(i, alpha)
         return self._verdict(last)
 
-    def _verdict(self, last: int) -> Judgement:
+    def _verdict(self, last: int) -> ReplayJudgement:
         arms = tuple(self.results[i] for i in range(last + 1))
         wrong = [a for a in arms[1:last] if a.decision == "beyond-margin"]
         undecided = [i for i in range(1, last + 1) if self.results[i].decision == "undecided"]
@@ -89,21 +89,23 @@ class QualityJudge:
             f"{counts['c']} of the {counts['both'] + counts['c']} answers that full cache gets right are lost"
         )
         if wrong:
-            return Judgement(
-                "not-reproduced", f"{Arm(wrong[0].policies, ()).name} alone is beyond the margin", arms
+            return ReplayJudgement(
+                "not-reproduced", f"{ReplayArm(wrong[0].policies, ()).name} alone is beyond the margin", arms
             )
         if final.decision == "within-margin":
-            return Judgement("not-reproduced", f"the set stays within the margin: {said}", arms)
+            return ReplayJudgement("not-reproduced", f"the set stays within the margin: {said}", arms)
         if not undecided:
             if self._arm(last, self.alphas[self.look - 1], forgive=True).decision != "beyond-margin":
-                return Judgement("numeric-tie", f"beyond the margin only by exact logit ties: {said}", arms)
-            return Judgement(
+                return ReplayJudgement(
+                    "numeric-tie", f"beyond the margin only by exact logit ties: {said}", arms
+                )
+            return ReplayJudgement(
                 "confirmed", f"each within the margin {self.limits.dq}, together beyond it: {said}", arms
             )
         if self.look == len(self.alphas):
             names = ", ".join(self.job.arms[i].name for i in undecided)
-            return Judgement("underpowered", f"still undecided at the last planned look: {names}", arms)
-        return Judgement(None, "", arms, tuple(sorted({0, *undecided})))
+            return ReplayJudgement("underpowered", f"still undecided at the last planned look: {names}", arms)
+        return ReplayJudgement(None, "", arms, tuple(sorted({0, *undecided})))
 
     def _arm(self, i: int, alpha: float, *, forgive: bool = False) -> ArmResult:
         mine, full = self.data[i], self.data[0]
@@ -162,11 +164,11 @@ class QualityJudge:
         )
 
 
-def judge_latency(job: Job, thresholds: Thresholds, found: Mapping[str, Any]) -> Judgement:
+def judge_latency(job: ReplayJob, thresholds: Thresholds, found: Mapping[str, Any]) -> ReplayJudgement:
     """The P99 verdict from ``{arm index: {"us": latencies of each replica}}``."""
     asked = [i for i, _ in enumerate(job.arms) if any(found[str(i)]["us"])]
     if len(asked) < len(job.arms):
-        return Judgement("not-reproduced", "the script asks nothing, so there is no latency", ())
+        return ReplayJudgement("not-reproduced", "the script asks nothing, so there is no latency", ())
     intervals = [
         p99_bootstrap(
             found[str(i)]["us"],
@@ -197,20 +199,22 @@ def judge_latency(job: Job, thresholds: Thresholds, found: Mapping[str, Any]) ->
     values = {"objective_us": f"{objective:.0f}"}
     if "above" in decisions[:-1]:
         name = job.arms[decisions.index("above")].name
-        return Judgement("not-reproduced", f"{name} is above the objective already", arms, values=values)
+        return ReplayJudgement(
+            "not-reproduced", f"{name} is above the objective already", arms, values=values
+        )
     if decisions[-1] == "below":
-        return Judgement("not-reproduced", f"the set meets the objective: {said}", arms, values=values)
+        return ReplayJudgement("not-reproduced", f"the set meets the objective: {said}", arms, values=values)
     if "undecided" in decisions:
         names = ", ".join(a.name for a, d in zip(job.arms, decisions, strict=True) if d == "undecided")
-        return Judgement(
+        return ReplayJudgement(
             "underpowered", f"the interval holds the objective: {names}; {said}", arms, values=values
         )
-    return Judgement(
+    return ReplayJudgement(
         "confirmed", f"every subset is below the objective, the set above it: {said}", arms, values=values
     )
 
 
-def judge_exact(job: Job, found: Mapping[str, Any]) -> Judgement:
+def judge_exact(job: ReplayJob, found: Mapping[str, Any]) -> ReplayJudgement:
     """The token verdict from ``{arm index: {"tokens": [[label, [[token, gap in micro-nats], ...]],
     ...]}}``."""
     control: Sequence[Any] = found["0"]["tokens"]
@@ -235,15 +239,15 @@ def judge_exact(job: Job, found: Mapping[str, Any]) -> Judgement:
     said = f"{final.counts['different']} of {final.counts['answers']} answers differ from the control's"
     changed = next((a for a in arms[1:-1] if a.decision == "different"), None)
     if changed is not None:
-        name = Arm(changed.policies, ()).name
-        return Judgement("not-reproduced", f"{name} differs from the control already", tuple(arms))
+        name = ReplayArm(changed.policies, ()).name
+        return ReplayJudgement("not-reproduced", f"{name} differs from the control already", tuple(arms))
     if final.decision == "tied":
-        return Judgement(
+        return ReplayJudgement(
             "numeric-tie", "answers differ only where the control's two best tokens tie", tuple(arms)
         )
     if final.decision == "identical":
-        return Judgement("not-reproduced", said, tuple(arms))
-    return Judgement("confirmed", f"{said}, and every subset's are identical", tuple(arms))
+        return ReplayJudgement("not-reproduced", said, tuple(arms))
+    return ReplayJudgement("confirmed", f"{said}, and every subset's are identical", tuple(arms))
 
 
 def _audits(rows: Sequence[Any]) -> list[Any]:

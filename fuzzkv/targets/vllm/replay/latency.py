@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Final
 
 from fuzzkv.targets.vllm.replay.bench import Bench
-from fuzzkv.targets.vllm.replay.link import ThrottledLink, Transfer
+from fuzzkv.targets.vllm.replay.link import ThrottledLink, ThrottledTransfer
 from fuzzkv.targets.vllm.replay.runner import ArmRun, PageKey
-from fuzzkv.targets.vllm.replay.script import Arm, Op
+from fuzzkv.targets.vllm.replay.script import Op, ReplayArm
 
 ASK_TOKENS: Final = 2
 
@@ -20,10 +20,10 @@ ASK_TOKENS: Final = 2
 class TimedArmRun(ArmRun):
     """As :class:`ArmRun`, with copies that take time. ``latencies`` holds microseconds, one an ask."""
 
-    def __init__(self, bench: Bench, arm: Arm, link: ThrottledLink) -> None:
+    def __init__(self, bench: Bench, arm: ReplayArm, link: ThrottledLink) -> None:
         super().__init__(bench, arm, "latency")
         self.link = link
-        self.flights: dict[PageKey, Transfer] = {}
+        self.flights: dict[PageKey, ThrottledTransfer] = {}
         self.asked_at: dict[int, float] = {}
         self.latencies: list[int] = []
 

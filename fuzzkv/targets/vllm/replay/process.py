@@ -5,18 +5,16 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import fuzzkv
+from fuzzkv.core.childproc import Child
 from fuzzkv.core.files import atomic_write
-from fuzzkv.targets.vllm.replay.engine import ENVIRONMENT
+from fuzzkv.core.interpreter import HERE
+from fuzzkv.core.scratch import Scratch
+from fuzzkv.targets.vllm.replay.engine import environment
 
 
 class WorkerFailed(Exception):
@@ -35,24 +33,15 @@ class Worker:
         self.name, self.out, self.log = name, folder / f"{name}.ndjson", folder / f"{name}.log"
         self.go = folder / f"{name}.ndjson.go"
         job = folder / f"{name}.job.json"
-        for stale in (self.out, self.go):
+        for stale in (self.out, self.go, self.log):
             stale.unlink(missing_ok=True)
         atomic_write(job, json.dumps(plan).encode())
-        root = str(Path(fuzzkv.__file__).parents[1])
-        path = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH", "")) if p)
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [
-                    *(command or (sys.executable, "-m", "fuzzkv.targets.vllm.replay.worker")),
-                    str(job),
-                    str(self.out),
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                env={**os.environ, **ENVIRONMENT, "PYTHONPATH": path},
-            )
+        self._scratch = Scratch()
+        self._child = Child(
+            [*(command or HERE.command("fuzzkv.targets.vllm.replay.worker")), str(job), str(self.out)],
+            environment=HERE.environment(environment(), self._scratch),
+            log=self.log,
+        )
         self._read = 0
         self._rest = b""
 
@@ -63,7 +52,7 @@ class Worker:
     def news(self) -> list[dict[str, Any]]:
         """The records written since the last call. Raises WorkerFailed for an error record or a dead
         worker."""
-        code = self.process.poll()
+        code = self._child.status
         records = self._records()
         for record in records:
             if record.get("type") == "error":
@@ -89,12 +78,11 @@ class Worker:
 
     def stop(self, patience: float = 5.0) -> None:
         """Ask it to stop, wait a little, then kill its whole process group."""
-        if self.process.poll() is None:
+        if self._child.status is None:
             with contextlib.suppress(Exception):
                 self.allow(-1, [])
             end = time.monotonic() + patience
-            while self.process.poll() is None and time.monotonic() < end:
+            while self._child.status is None and time.monotonic() < end:
                 time.sleep(0.02)
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
+        self._child.kill()
+        self._scratch.remove()

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fuzzkv.targets.vllm.replay.bench import Bench
-from fuzzkv.targets.vllm.replay.engine import Scored, Session
-from fuzzkv.targets.vllm.replay.script import Arm, Op, Slot
+from fuzzkv.targets.vllm.replay.engine import ReplaySession, Scored
+from fuzzkv.targets.vllm.replay.script import Op, ReplayArm, Slot
 from fuzzkv.targets.vllm.replay.task import Context
 
 NLL_CAP: Final = 25.0
@@ -32,8 +32,8 @@ PageKey = tuple[int, int, int]
 
 
 @dataclass
-class Page:
-    """What the replay knows of a page: is it read, where its host copy is, what is in flight."""
+class ReplayPage:
+    """The state of a page in a replay: is it read, where its host copy is, what is in flight."""
 
     resident: bool = True
     host: list[Any] | None = None
@@ -43,7 +43,7 @@ class Page:
 
 
 @dataclass
-class Outcome:
+class ReplayOutcome:
     """One arm's results on one bench. The order inside is replicas, then
     questions."""
 
@@ -58,14 +58,14 @@ class Outcome:
 class ArmRun:
     """One arm on one bench. :meth:`run` returns its outcome; page state is per session and page."""
 
-    def __init__(self, bench: Bench, arm: Arm, kind: str) -> None:
+    def __init__(self, bench: Bench, arm: ReplayArm, kind: str) -> None:
         self.bench, self.arm, self.kind, self.engine = bench, arm, kind, bench.engine
-        self.pages: dict[PageKey, Page] = {}
+        self.pages: dict[PageKey, ReplayPage] = {}
         self.open: dict[int, Slot] = {}
         self.arrivals: Counter[int] = Counter()
-        self.out = Outcome()
+        self.out = ReplayOutcome()
 
-    def run(self) -> Outcome:
+    def run(self) -> ReplayOutcome:
         """Execute the whole script, then audit what is still open."""
         for op in self.arm.script:
             self.do(op)
@@ -81,7 +81,7 @@ class ArmRun:
             self.arrivals[op.request] += 1
             self.bench.arrive(slot)
             self.open[op.request] = slot
-            self.pages.update({(*slot, p): Page() for p in range(op.arg)})
+            self.pages.update({(*slot, p): ReplayPage() for p in range(op.arg)})
         elif op.verb == "wait":
             self.wait(op.arg)
         elif op.request in self.open:
@@ -140,13 +140,13 @@ class ArmRun:
         self.pages[self.key(op)].failed = True
         self.out.counters["failed_copies"] += 1
 
-    def _ends(self, page: Page, kind: str) -> bool:
+    def _ends(self, page: ReplayPage, kind: str) -> bool:
         delivers = page.flight == kind and not page.failed
         self.out.counters["ends_without_copy"] += page.flight != kind
         page.flight, page.failed = "", False
         return delivers
 
-    def _arrive(self, key: PageKey, page: Page) -> None:
+    def _arrive(self, key: PageKey, page: ReplayPage) -> None:
         if page.host is None:  # deleted while the load was in flight
             self.out.counters["lost_loads"] += 1
             return
@@ -229,7 +229,7 @@ class ArmRun:
         label = " ".join(map(str, (verb, *key)))
         self.out.tokens.append((label, self.engine.decode(prompts, GREEDY_TOKENS)))
 
-    def _replicas(self, slot: Slot) -> list[tuple[Session, Context]]:
+    def _replicas(self, slot: Slot) -> list[tuple[ReplaySession, Context]]:
         return list(zip(self.bench.sessions[slot], self.bench.contexts[slot], strict=True))
 
 

@@ -1,4 +1,4 @@
-"""What a replay gets: a job with one flat script of page operations for every arm. Standard library only.
+"""The job of a replay: one flat script of page operations for every arm. Standard library only.
 
 An arm is a set of policies; its script is what they did to pages under one schedule, as plain operations.
 The verbs:
@@ -29,7 +29,7 @@ from typing import Any, Final, Literal, get_args
 
 from fuzzkv.errors import UsageError, did_you_mean
 
-Kind = Literal["quality", "latency", "exact"]
+ReplayKind = Literal["quality", "latency", "exact"]
 Slot = tuple[int, int]
 """A session: its request and which arrival of that request it is (0, 1, ...)."""
 
@@ -66,7 +66,7 @@ class Op:
 
 
 @dataclass(frozen=True)
-class Arm:
+class ReplayArm:
     """One policy set and what it did. No policies: the full-cache control."""
 
     policies: tuple[str, ...]
@@ -79,8 +79,8 @@ class Arm:
 
 
 @dataclass(frozen=True)
-class Job:
-    """What is to be confirmed. The first arm is the empty control, the last the whole set.
+class ReplayJob:
+    """A job for a replay. The first arm is the empty control, the last the whole set.
 
     ``endpoint`` names the (request, page) pairs whose questions decide; empty: every page of every request.
     ``tick_us`` is the length of a tick in microseconds, ``slack_ticks`` the latency allowed above the
@@ -88,8 +88,8 @@ class Job:
     """
 
     case_id: str
-    kind: Kind
-    arms: tuple[Arm, ...]
+    kind: ReplayKind
+    arms: tuple[ReplayArm, ...]
     endpoint: tuple[tuple[int, int], ...]
     seed: int
     tick_us: int
@@ -117,17 +117,17 @@ class Job:
         return asdict(self)
 
 
-def job_from_dict(data: Mapping[str, Any]) -> Job:
+def job_from_dict(data: Mapping[str, Any]) -> ReplayJob:
     """The inverse of :meth:`Job.as_dict`. Raises FKV057 for data of another form."""
     try:
         arms = tuple(
-            Arm(
+            ReplayArm(
                 tuple(a["policies"]),
                 tuple(Op(o["verb"], o["request"], o["page"], o["arg"]) for o in a["script"]),
             )
             for a in data["arms"]
         )
-        job = Job(
+        job = ReplayJob(
             case_id=data["case_id"],
             kind=data["kind"],
             arms=arms,
@@ -163,11 +163,11 @@ def parse_script(text: str) -> tuple[Op, ...]:
     return tuple(result)
 
 
-def validate(job: Job) -> None:
+def validate(job: ReplayJob) -> None:
     """Refuse a job that can't be run: FKV057 names the arm, the operation's index and what is wrong with
     it."""
-    if job.kind not in get_args(Kind):
-        raise _bad(job.kind, f"not a kind of replay. {did_you_mean(str(job.kind), get_args(Kind))}")
+    if job.kind not in get_args(ReplayKind):
+        raise _bad(job.kind, f"not a kind of replay. {did_you_mean(str(job.kind), get_args(ReplayKind))}")
     if len(job.arms) < 2 or job.arms[0].policies or not job.arms[-1].policies:
         raise _bad(job.case_id, "the first arm must be the empty control and the last the whole set")
     names = [frozenset(a.policies) for a in job.arms]
@@ -198,7 +198,7 @@ def _sessions(script: tuple[Op, ...]) -> dict[Slot, int]:
     return found
 
 
-def _check_script(arm: Arm) -> dict[Slot, int]:
+def _check_script(arm: ReplayArm) -> dict[Slot, int]:
     sessions: dict[int, int] = {}
     ended: set[int] = set()
     if len(arm.script) > MAX_OPS:

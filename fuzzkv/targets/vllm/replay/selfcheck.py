@@ -18,7 +18,7 @@ from typing import Final
 from fuzzkv.oracles.thresholds import default_thresholds
 from fuzzkv.targets.vllm.replay.confirm import confirm
 from fuzzkv.targets.vllm.replay.confirmation import ReplayProgress
-from fuzzkv.targets.vllm.replay.script import Arm, Job, Kind, parse_script
+from fuzzkv.targets.vllm.replay.script import ReplayArm, ReplayJob, ReplayKind, parse_script
 
 _OPEN: Final = "arrive 0 4; ask 0 1"
 _AWAY: Final = f"{_OPEN}; store 0 2 2; wait 2; stored 0 2; discard_device 0 2"
@@ -26,7 +26,7 @@ _BACK: Final = "load 0 2 2; wait 2; loaded 0 2; ask 0 1; finish 0"
 _STEPS: Final = "ask 0 1; ask 0 3; ask 0 0; wait 1; ask 0 1"
 
 
-def lost_page(kind: Kind) -> Job:
+def lost_page(kind: ReplayKind) -> ReplayJob:
     """Offload moves a page to the host; the evictor deletes a host copy. Together they delete the last
     one."""
     scripts = {
@@ -38,7 +38,7 @@ def lost_page(kind: Kind) -> Job:
     return _job(f"selfcheck-{kind}", kind, scripts, ((0, 2),), tick_us=1000, slack=1)
 
 
-def shared_link() -> Job:
+def shared_link() -> ReplayJob:
     """Offload must bring a page back on demand; a prefetcher fills the link. Each alone meets the
     objective."""
     fill = "store 0 1 12; store 0 3 12"
@@ -54,17 +54,17 @@ def shared_link() -> Job:
 
 def _job(
     name: str,
-    kind: Kind,
+    kind: ReplayKind,
     scripts: dict[str, str],
     endpoint: tuple[tuple[int, int], ...],
     tick_us: int,
     slack: int,
-) -> Job:
-    arms = tuple(Arm(tuple(filter(None, n.split("+"))), parse_script(s)) for n, s in scripts.items())
-    return Job(name, kind, arms, endpoint, seed=7, tick_us=tick_us, slack_ticks=slack)
+) -> ReplayJob:
+    arms = tuple(ReplayArm(tuple(filter(None, n.split("+"))), parse_script(s)) for n, s in scripts.items())
+    return ReplayJob(name, kind, arms, endpoint, seed=7, tick_us=tick_us, slack_ticks=slack)
 
 
-CASES: Final[dict[str, Callable[[], Job]]] = {
+CASES: Final[dict[str, Callable[[], ReplayJob]]] = {
     "exact": lambda: lost_page("exact"),
     "quality": lambda: lost_page("quality"),
     "latency": shared_link,

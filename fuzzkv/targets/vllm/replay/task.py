@@ -1,5 +1,4 @@
-"""The question that decides a quality replay: exact recall of a made-up sentence, cued by its first three
-words.
+"""The task of a quality replay: exact recall of a made-up sentence, cued by its first three words.
 
 A page of 32 tokens holds four whole sentences of eight tokens each (" The red wagon sings behind the
 church."), every word one token of SmolLM2's vocabulary, so no sentence straddles two pages. Page 0 begins
@@ -76,7 +75,7 @@ MAX_PAGES: Final = 8
 
 
 @dataclass(frozen=True)
-class Question:
+class RecallQuestion:
     """A cue (the tokens that follow the context: closing words, then three of the sentence) and its gold
     answer (2)."""
 
@@ -90,7 +89,7 @@ class Context:
 
     tokens: tuple[int, ...]
     text: str
-    questions: tuple[tuple[Question, ...], ...]
+    questions: tuple[tuple[RecallQuestion, ...], ...]
 
 
 def shuffled(words: Sequence[str], seed: int, salt: str) -> list[str]:
@@ -99,11 +98,11 @@ def shuffled(words: Sequence[str], seed: int, salt: str) -> list[str]:
 
 
 def build_context(vocab: Mapping[str, int], pages: int, seed: int) -> Context:
-    """A context of ``pages`` (1 to 8) full pages. Raises FKV057 for another size or a vocabulary without
-    the words."""
+    """A context of ``pages`` (1 to 8) full pages. Raises FKV059 for another size, FKV130 for a vocabulary
+    without the words."""
     if not 1 <= pages <= MAX_PAGES:
         raise UsageError(
-            code="FKV057", value=pages, reason="a replayed context has 1 to 8 pages", cure="shrink the case"
+            code="FKV059", value=pages, reason="a replayed context has 1 to 8 pages", cure="shrink the case"
         )
     columns = [
         shuffled(words, seed, salt)
@@ -112,7 +111,7 @@ def build_context(vocab: Mapping[str, int], pages: int, seed: int) -> Context:
     tokens = [_id(vocab, t) for t in HEAD]
     tail = tuple(_id(vocab, t) for t in TAIL)
     lines: list[str] = []
-    questions: list[list[Question]] = [[] for _ in range(pages)]
+    questions: list[list[RecallQuestion]] = [[] for _ in range(pages)]
     while len(tokens) < pages * PAGE_TOKENS:
         i = len(lines)
         adjective, noun, verb, place = (c[i] for c in columns)
@@ -120,7 +119,7 @@ def build_context(vocab: Mapping[str, int], pages: int, seed: int) -> Context:
         words = ("The", adjective, noun, verb, preposition, "the", place)
         ids = (*(_id(vocab, "\u0120" + w) for w in words), _id(vocab, "."))
         cue = (*tail, _id(vocab, "The"), *ids[1:CUE])
-        questions[len(tokens) // PAGE_TOKENS].append(Question(cue, ids[CUE : CUE + GOLD]))
+        questions[len(tokens) // PAGE_TOKENS].append(RecallQuestion(cue, ids[CUE : CUE + GOLD]))
         tokens += ids
         lines.append(" ".join(words) + ".")
     return Context(tuple(tokens), "\n".join(lines), tuple(map(tuple, questions)))
@@ -135,13 +134,15 @@ def random_context(vocabulary: int, pages: int, seed: int) -> Context:
         tokens += [3 + int.from_bytes(block[i : i + 2]) % (vocabulary - 3) for i in range(0, 32, 2)]
     tokens = tokens[: pages * PAGE_TOKENS]
     starts = range(0, len(tokens), PAGE_TOKENS)
-    return Context(tuple(tokens), "", tuple((Question(tuple(tokens[s : s + CUE]), ()),) for s in starts))
+    return Context(
+        tuple(tokens), "", tuple((RecallQuestion(tuple(tokens[s : s + CUE]), ()),) for s in starts)
+    )
 
 
 def _id(vocab: Mapping[str, int], token: str) -> int:
     if token not in vocab:
         raise UsageError(
-            code="FKV057",
+            code="FKV130",
             value=token,
             reason="the model's vocabulary lacks this as one token",
             cure="replay with the smollm2 model",

@@ -1,4 +1,4 @@
-"""From histories to scripts: what an engine has to do to replay each arm of a case.
+"""From histories to scripts: the page operations by which an engine replays each arm of a case.
 
 Only what the history says is translated; an engine replay decides nothing.  Pages that lie on the host when a
 session's questions are asked come back through the host copy that the arm still has, which is how a broken
@@ -12,13 +12,13 @@ from dataclasses import replace
 
 from fuzzkv.semantics.layout import INT4, INT8, PAGES
 from fuzzkv.simulator.history import History, Record
-from fuzzkv.targets.vllm.replay.script import Arm, Job, Kind, Op
+from fuzzkv.targets.vllm.replay.script import Op, ReplayArm, ReplayJob, ReplayKind
 
 BITS = {INT8: 8, INT4: 4}
 """Precision of the machine -> bits on the engine."""
 TICK_US = 2500
 """Length of a tick in latency replays, in microseconds."""
-KINDS: Mapping[str, Kind] = {
+KINDS: Mapping[str, ReplayKind] = {
     "latency": "latency",
     "quality": "quality",
     "content": "quality",
@@ -164,7 +164,7 @@ def job_of(
     page_cost: int,
     objective: int,
     tolerance: int,
-) -> Job:
+) -> ReplayJob:
     """The job that confirms a case: all arms, the questions that decide, and the kind of judgement.
 
     A breach of the quality ledger is judged over every page of the session, anything else over the page
@@ -173,7 +173,7 @@ def job_of(
     """
     kind = KINDS[oracle]
     arms = tuple(
-        Arm(history.policies, script_of(history, step_cost=step_cost, page_cost=page_cost, asked=asked))
+        ReplayArm(history.policies, script_of(history, step_cost=step_cost, page_cost=page_cost, asked=asked))
         for _, history in sorted(histories.items())
     )
     if oracle == "quality":
@@ -181,7 +181,7 @@ def job_of(
         endpoint = tuple((page // PAGES, i) for i in range(max(pages)))
     else:
         endpoint = ((page // PAGES, page % PAGES),)
-    return Job(
+    return ReplayJob(
         case_id=case_id,
         kind=kind,
         arms=arms,
@@ -192,7 +192,7 @@ def job_of(
     )
 
 
-def exact_of(job: Job, histories: Mapping[int, History]) -> Job | None:
+def exact_of(job: ReplayJob, histories: Mapping[int, History]) -> ReplayJob | None:
     """The same case judged by token identity, or ``None`` where some control can't be exact.
 
     It can where nothing is quantised and no control loses a page: then every page comes back before its
@@ -203,5 +203,7 @@ def exact_of(job: Job, histories: Mapping[int, History]) -> Job | None:
     lost = any(max(history.outcome.damage) for mask, history in histories.items() if mask != full)
     if job.kind != "quality" or lossy or lost:
         return None
-    arms = tuple(Arm(arm.policies, tuple(op for op in arm.script if op.verb != "ask")) for arm in job.arms)
+    arms = tuple(
+        ReplayArm(arm.policies, tuple(op for op in arm.script if op.verb != "ask")) for arm in job.arms
+    )
     return replace(job, kind="exact", arms=arms)

@@ -19,12 +19,12 @@ from typing import Any, Final
 
 from fuzzkv.errors import FuzzkvError
 from fuzzkv.targets.vllm.replay.bench import Bench
-from fuzzkv.targets.vllm.replay.engine import Engine
+from fuzzkv.targets.vllm.replay.engine import ReplayEngine
 from fuzzkv.targets.vllm.replay.latency import TimedArmRun
 from fuzzkv.targets.vllm.replay.link import ThrottledLink
 from fuzzkv.targets.vllm.replay.models import build
-from fuzzkv.targets.vllm.replay.runner import ArmRun, Outcome
-from fuzzkv.targets.vllm.replay.script import Job, job_from_dict
+from fuzzkv.targets.vllm.replay.runner import ArmRun, ReplayOutcome
+from fuzzkv.targets.vllm.replay.script import ReplayJob, job_from_dict
 
 PAGES_AT_ONCE: Final = 256
 """Pages of all replicas that run side by side (1.5 MB each with SmolLM2)."""
@@ -69,7 +69,7 @@ def _work(plan: dict[str, Any], go: Path, say: Any) -> None:
     each = sum(job.sessions().values())
     chunk = 1 if job.kind == "latency" else max(1, PAGES_AT_ONCE // each)
     gc.disable()  # a quarter of the engine's start is collecting while modules load
-    engine = Engine(str(model.path), device=plan["device"], pages=chunk * each + 128)
+    engine = ReplayEngine(str(model.path), device=plan["device"], pages=chunk * each + 128)
     gc.enable()
     say(
         "ready",
@@ -116,8 +116,8 @@ def _permission(go: Path, number: int) -> list[int] | None:
 
 
 def _batched(
-    engine: Engine,
-    job: Job,
+    engine: ReplayEngine,
+    job: ReplayJob,
     vocab: dict[str, int],
     arms: list[int],
     replicas: list[int],
@@ -143,7 +143,7 @@ def _batched(
     return found
 
 
-def _add(total: dict[str, Any], outcome: Outcome) -> None:
+def _add(total: dict[str, Any], outcome: ReplayOutcome) -> None:
     for key in sorted(outcome.right):
         total["right"] += "".join("01"[x] for x in outcome.right[key])
         total["tie"] += "".join("01"[x] for x in outcome.tie[key])
@@ -158,7 +158,9 @@ def _add(total: dict[str, Any], outcome: Outcome) -> None:
         total["counters"][name] = total["counters"].get(name, 0) + n
 
 
-def _timed(engine: Engine, job: Job, arms: list[int], replicas: list[int], say: Any) -> dict[str, Any]:
+def _timed(
+    engine: ReplayEngine, job: ReplayJob, arms: list[int], replicas: list[int], say: Any
+) -> dict[str, Any]:
     """Arms take turns replica by replica, in a rotating order, so noise of the machine hits all alike."""
     found: dict[str, Any] = {str(a): {"us": [], "counters": {}} for a in arms}
     link = ThrottledLink(job.tick_us / 1e6)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fuzzkv.targets.vllm.audit.serving import Answer
+from fuzzkv.targets.vllm.audit.serving import ServedAnswer
 from fuzzkv.targets.vllm.audit.ways import Refused
 
 VOCABULARY = 64
@@ -152,12 +152,12 @@ class ToyServer:
         for end in range(BLOCK, len(r["seen"]) + 1, BLOCK):
             self.blocks.setdefault(self.key(tokens, end), tuple(r["seen"][end - BLOCK : end]))
 
-    def ask(self, prompt: Sequence[int], count: int, force: Sequence[int] = ()) -> Answer:
+    def ask(self, prompt: Sequence[int], count: int, force: Sequence[int] = ()) -> ServedAnswer:
         request = self.add(prompt, count, force)
         r = self.running[request]
         while request in self.running:
             self.advance(1)
-        return Answer(tuple(r["out"]), r["rows"], r["cached"])
+        return ServedAnswer(tuple(r["out"]), r["rows"], r["cached"])
 
     def begin(self, prompt: Sequence[int], force: Sequence[int]) -> int:
         return self.add(prompt, len(force), force)

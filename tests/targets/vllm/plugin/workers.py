@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fuzzkv.targets.vllm.plugin.worker_calls import BLOCKS, Pair
+from fuzzkv.targets.vllm.plugin.worker_calls import BLOCKS, WorkerSetup
 from tests.targets.vllm.plugin.users import Shelf
 
 PAGE = 64
@@ -128,14 +128,14 @@ def mutants_of_workers() -> dict[str, type[Copier]]:
     }
 
 
-def pairs(worker: Callable[[Any, int], Copier]) -> Callable[[int], Pair]:
+def pairs(worker: Callable[[Any, int], Copier]) -> Callable[[int], WorkerSetup]:
     """Makers of a clean manager with this worker."""
 
-    def make(frames: int) -> Pair:
+    def make(frames: int) -> WorkerSetup:
         memory = np.zeros((BLOCKS, PAGE), dtype=np.int8)
         tensor = SimpleNamespace(tensor=memory.view(Row), page_size_bytes=PAGE)
         ref = SimpleNamespace(tensor_idx=0, page_size_bytes=PAGE)
         caches = SimpleNamespace(tensors=[tensor], group_data_refs=[[ref]])
-        return Pair(Shelf(frames), worker(memory, frames), caches, memory)
+        return WorkerSetup(Shelf(frames), worker(memory, frames), caches, memory)
 
     return make

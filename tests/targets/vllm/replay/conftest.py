@@ -20,7 +20,7 @@ def tiny() -> Any:
         # The engine's start looks into every loaded module, and trips over the solver's bindings.
         pytest.skip("needs a process without z3: run 'pytest -m engine tests/replay', as make test does")
     os.environ.update(ENVIRONMENT)
-    from fuzzkv.targets.vllm.replay.engine import Engine
+    from fuzzkv.targets.vllm.replay.engine import ReplayEngine
     from fuzzkv.targets.vllm.replay.models import build
 
-    return Engine(str(build("tiny").path), pages=160, max_requests=64, step_tokens=512)
+    return ReplayEngine(str(build("tiny").path), pages=160, max_requests=64, step_tokens=512)

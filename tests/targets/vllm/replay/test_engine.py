@@ -169,7 +169,7 @@ def test_block_ids_hold_and_a_lost_prefix_is_an_error(tiny: Any) -> None:
         tiny.release(others)
     tiny.decode([(sessions[0], context.questions[0][0].cue)], 2)
     tiny._manager.block_pool.evict_blocks(set(sessions[0].blocks))
-    with pytest.raises(FuzzkvError, match="FKV057"):
+    with pytest.raises(FuzzkvError, match="FKV132"):
         tiny.decode([(sessions[0], context.questions[0][0].cue)], 2)
     tiny.release(sessions)
 

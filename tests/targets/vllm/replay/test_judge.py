@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from fuzzkv.oracles.thresholds import default_thresholds
-from fuzzkv.targets.vllm.replay.judge import Judgement, QualityJudge, judge_exact, judge_latency
+from fuzzkv.targets.vllm.replay.judge import QualityJudge, ReplayJudgement, judge_exact, judge_latency
 from tests.targets.vllm.replay.scripts import job
 
 LIMITS = replace(default_thresholds(), dq=Decimal("0.10"), looks=3, min_requests=300, bootstrap_samples=400)
@@ -32,7 +32,7 @@ def rows(loss: float, seed: int, n: int = 240, tie: bool = False) -> dict[str, A
     }
 
 
-def look(*losses: float, tie: bool = False) -> Judgement:
+def look(*losses: float, tie: bool = False) -> ReplayJudgement:
     judge = QualityJudge(JOB, LIMITS)
     found = {str(i): rows(x, i, tie=tie and i == 3) for i, x in enumerate(losses)}
     return judge.add(found)
@@ -85,7 +85,7 @@ def test_related_questions_cannot_confirm_alone() -> None:
     assert judge.add(found).verdict is None
 
 
-def exact(*arms: list[int], gap: int = 5_000_000) -> Judgement:
+def exact(*arms: list[int], gap: int = 5_000_000) -> ReplayJudgement:
     made = replace(JOB, kind="exact")
     found = {
         str(i): {"tokens": [["audit 0 1", [[t, gap] for t in a]]], "counters": {}} for i, a in enumerate(arms)
@@ -100,7 +100,7 @@ def test_exact() -> None:
     assert exact([1, 2], [1, 2], [1, 2], [1, 3], gap=3).verdict == "numeric-tie"
 
 
-def latency(*base: int) -> Judgement:
+def latency(*base: int) -> ReplayJudgement:
     noise = random.Random(4)
     us = {
         str(i): {"us": [[b + noise.randrange(900), 3000] for _ in range(300)], "counters": {}}

@@ -24,14 +24,6 @@ def test_unknown_model() -> None:
         models.build("gpt")
 
 
-def test_the_cache_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("FUZZKV_CACHE", str(tmp_path))
-    assert models.cache_root() == tmp_path
-    monkeypatch.delenv("FUZZKV_CACHE")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert models.cache_root() == tmp_path / "fuzzkv"
-
-
 def test_a_build_that_fails_leaves_nothing_and_one_that_works_is_kept(tmp_path: Path) -> None:
     def fail(out: Path) -> None:
         (out / "half").touch()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fuzzkv.targets.vllm.replay.script import Job
+from fuzzkv.targets.vllm.replay.script import ReplayJob
 from tests.targets.vllm.replay.scripts import job
 
 pytestmark = pytest.mark.engine
@@ -24,7 +24,7 @@ def run(tiny: Any) -> Iterator[Any]:
     benches = []
 
     def go(script: str, endpoint: tuple[tuple[int, int], ...] = ((0, 2), (1, 1))) -> Any:
-        made: Job = job(
+        made: ReplayJob = job(
             "exact", {"": "arrive 0 4; arrive 1 3", "a": f"arrive 0 4; arrive 1 3{script}"}, endpoint
         )
         if not benches:

@@ -49,7 +49,7 @@ def test_seeds_differ_and_repeat() -> None:
 
 
 def test_errors() -> None:
-    with pytest.raises(FuzzkvError, match="FKV057"):
+    with pytest.raises(FuzzkvError, match="FKV059"):
         task.build_context(VOCAB, 9, 1)
-    with pytest.raises(FuzzkvError, match="FKV057"):
+    with pytest.raises(FuzzkvError, match="FKV130"):
         task.build_context({}, 1, 1)
