@@ -19,6 +19,8 @@ from fuzzkv.simulator.bulk import core
 from fuzzkv.simulator.bulk.engine import BulkEngine
 from tests.broken import CAREFUL, HASTY, TIDY_FREE
 
+NAMES = ("offload", "quant", "evict")
+
 
 @pytest.fixture
 def cold(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,7 +45,7 @@ class _Nobody:
 def test_the_look_is_the_same_compiled_or_not(
     defaults: tuple[Policy, ...], compiled: BulkEngine, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options = HuntOptions(seed=seed)
+    options = HuntOptions(policies=NAMES, seed=seed)
     seen = []
     for kept in (True, False):
         monkeypatch.setattr(looking, "core_is_kept", lambda kept=kept: kept)
@@ -57,10 +59,10 @@ def test_the_look_is_the_same_compiled_or_not(
 
 @pytest.mark.slow
 def test_who_fails_alone_or_runs_in_python_gets_no_look(defaults: tuple[Policy, ...], cold: None) -> None:
-    assert list(first_look((CAREFUL, HASTY), Config(), HuntOptions())) == []
-    assert list(first_look((TIDY_FREE, CAREFUL), Config(), HuntOptions())) == []
-    assert list(first_look(defaults[:1], Config(), HuntOptions())) == []
-    few = list(first_look(defaults, Config(), HuntOptions(max_examples=1)))
+    assert list(first_look((CAREFUL, HASTY), Config(), HuntOptions(policies=NAMES))) == []
+    assert list(first_look((TIDY_FREE, CAREFUL), Config(), HuntOptions(policies=NAMES))) == []
+    assert list(first_look(defaults[:1], Config(), HuntOptions(policies=NAMES))) == []
+    few = list(first_look(defaults, Config(), HuntOptions(policies=NAMES, max_examples=1)))
     assert all(witness.drawn == 1 for witness in few)
 
 
@@ -76,7 +78,9 @@ def test_a_cold_start_files_what_a_warm_one_does(
         if start == "cold":
             request.getfixturevalue("cold")
         heard: list[ev.Event] = []
-        options = HuntOptions(max_examples=20_000, confirm=False, corpus=tmp_path / start, solver_depth=0)
+        options = HuntOptions(
+            policies=NAMES, max_examples=20_000, confirm=False, corpus=tmp_path / start, solver_depth=0
+        )
         hunt(options, [heard.append])
         conflicts = [event for event in heard if isinstance(event, ev.ConflictFound)]
         told.append(conflicts)
