@@ -19,6 +19,7 @@ from fuzzkv.modelcheck.results import Explored, ShortestSchedule, store_size
 from fuzzkv.modelcheck.scope import Scope, extras_of
 from fuzzkv.semantics import layout, schedule
 from fuzzkv.semantics.contract.invariants import INVARIANTS
+from fuzzkv.semantics.contract.minimal import is_subset
 from fuzzkv.semantics.layout import NINV, NOBODY, PRIMITIVES, SIZE
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import Config
@@ -131,7 +132,7 @@ class _ExplorerRun:
 
     def __init__(self, explorer: Explorer, top: int, safe: Container[int], exact: bool) -> None:
         self.explorer, self.core, self.top = explorer, explorer._core, top
-        arms = [sub for sub in range(top + 1) if sub & top == sub and (sub == top or sub not in safe)]
+        arms = [sub for sub in range(top + 1) if is_subset(sub, top) and (sub == top or sub not in safe)]
         form, places = form_of(explorer.policies, top, explorer.config, explorer.scope, exact=exact)
         self.template = explorer._template.copy()
         self.template[fingerprint._NOW] = 0 if exact else fingerprint.BASE

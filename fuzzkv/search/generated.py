@@ -130,5 +130,6 @@ class Generated:
                         one.worse,
                         schedule.events,
                         0,
+                        one.failure.event,
                     )
         return found

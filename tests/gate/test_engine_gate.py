@@ -25,7 +25,9 @@ CANDIDATE = "vllm:offload-arc"
 
 def target(**faults: bool) -> EngineTarget:
     return EngineTarget(
-        lambda config: ToyLife(config, **faults), lambda policies, schedule, history: history.failures, "toy 1"
+        lambda config: ToyLife(config, **faults),
+        lambda policies, schedule, history: history.failures,
+        "toy 1",
     )
 
 
