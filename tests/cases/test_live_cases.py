@@ -133,6 +133,7 @@ def test_a_live_case_carries_the_log_of_its_runs_outside_its_id() -> None:
 
 def test_a_log_that_is_too_long_isn_t_kept() -> None:
     long = LiveHistory(log=(("step", 0),) * (MOST_ROWS + 1))
+
     def arm(history: LiveHistory) -> Arm[LivePolicy]:
         return Arm((), Outcome(), history=history)
 

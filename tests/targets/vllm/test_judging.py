@@ -104,7 +104,9 @@ def test_garbage_that_agrees_with_itself_is_found() -> None:
 
 
 def test_in_a_lossy_format_values_alone_are_uncertain() -> None:
-    seen = tuple(Failure("I5", what, event=0, stamp=1, request=0, page=3) for what in ("garbled", "context", "foreign"))
+    seen = tuple(
+        Failure("I5", what, event=0, stamp=1, request=0, page=3) for what in ("garbled", "context", "foreign")
+    )
     judge = TokenJudge(lambda model, kv_dtype: Control(1.0))
     same, other = run((100, 101), failures=seen), run((100, 7), failures=seen)
     assert [v.action for v in judge(LOSSY, LiveSchedule(), same)] == ["foreign"]

@@ -124,7 +124,9 @@ def test_plans() -> None:
     for strength in (2, 3):
         sets = plan(LANGUAGE, ALL, strength=strength, most=20)
         assert all(compatible(s) and len(s) <= SIZE for s in sets)
-        assert all(done == of for done, of in (covered(LANGUAGE, sets, ALL, size) for size in range(2, strength + 1)))
+        assert all(
+            done == of for done, of in (covered(LANGUAGE, sets, ALL, size) for size in range(2, strength + 1))
+        )
         assert len(sets) < (15 if strength == 2 else 50)
 
 
