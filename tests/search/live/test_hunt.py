@@ -20,8 +20,8 @@ from fuzzkv.core.results import Failure
 from fuzzkv.errors import EnvironmentFailure
 from fuzzkv.search.live.hunt import LiveHunt, LiveOptions, LiveResult
 from fuzzkv.search.live.loop import LiveSearch
-from fuzzkv.search.replaying import replay_on
 from fuzzkv.search.live.rows import SetRow
+from fuzzkv.search.replaying import replay_on
 from fuzzkv.targets.arms import judged
 from fuzzkv.targets.vllm.engine.config import EngineConfig
 from fuzzkv.targets.vllm.history import TIE, LiveHistory
