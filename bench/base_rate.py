@@ -18,7 +18,7 @@ from fuzzkv.targets.vllm.content.oracles import token_violations
 from fuzzkv.targets.vllm.engine.config import EngineConfig
 from fuzzkv.targets.vllm.history import LiveHistory
 from fuzzkv.targets.vllm.pool.process import ProcessLife
-from fuzzkv.targets.vllm.portfolio import Form, Portfolio
+from fuzzkv.targets.vllm.portfolio import EnginePortfolio, Form
 
 FORMATS: Final = ("auto", "fp8", "fp8_e5m2")
 RESULT: Final = Path(__file__).parent / "results" / "base_rate.json"
@@ -41,7 +41,7 @@ def main() -> int:
 def measure(kv_dtype: str, schedules: int) -> dict[str, Any]:
     """One number format."""
     config = EngineConfig(kv_dtype=kv_dtype, chunked=True)
-    portfolio = Portfolio(Form(tier=False), f"base rate {kv_dtype}")
+    portfolio = EnginePortfolio(Form(tier=False), f"base rate {kv_dtype}")
     with ProcessLife(config, watchers=["fuzzkv.targets.vllm.content.oracles:watch_content"]) as life:
         histories = [life.run(portfolio.draw()) for _ in range(schedules)]
         engine = life.engine

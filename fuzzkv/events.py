@@ -272,12 +272,15 @@ class HuntFinished(Event):
 
 @dataclass(frozen=True, slots=True)
 class GateStarted(Event):
-    """A gate begins: ``replaced`` are policies of the candidate's own kind, in whose place it stands."""
+    """A gate begins: ``replaced`` are policies of the candidate's own kind, in whose place it stands; ``engine`` is empty on the
+    model.
+    """
 
     candidate: str
     against: tuple[str, ...]
     replaced: tuple[str, ...]
     seed: int
+    engine: str = ""
     schema_version: int = SCHEMA_VERSION
 
 

@@ -125,9 +125,9 @@ class ConsoleReport:
             self._live.start()
 
     def _on_GateStarted(self, event: ev.GateStarted) -> None:
-        head = (
-            f"gating {event.candidate} against {policy_text(event.against)}, seed {event.seed}, on the model"
-        )
+        beside = policy_text(event.against) if event.against or not event.engine else "the corpus"
+        where = event.engine or "the model"
+        head = f"gating {event.candidate} against {beside}, seed {event.seed}, on {where}"
         self._phases, self._left_out = GATE_PHASES, ""
         self._start(head)
 

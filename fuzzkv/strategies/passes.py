@@ -69,7 +69,7 @@ def two_events(events: tuple[E, ...], most: int) -> Candidates[tuple[E, ...]]:
         while j < min(len(events), most):
             cut = events[:i] + events[i + 1 : j] + events[j + 1 :]
             if (yield cut):
-                events = cut
+                events, j = cut, i + 1  # another event stands at i now
             else:
                 j += 1
         i += 1

@@ -34,7 +34,8 @@ class Portfolio(Generic[S]):
             return self.changed()
         way = self.random.choice((*WAYS, *self.space.ways))
         machine = [self.random.choice(values) for values in self.space.machine.values()]
-        return self.space.make(machine, way(self.space, Numbers(self.random.randbytes(_BYTES))))
+        rows = way(self.space, Numbers(self.random.randbytes(_BYTES)))
+        return self.space.make(machine, rows[: self.space.longest])
 
     def numbered(self, number: int) -> S:
         """The schedule of this number: what :meth:`draw` would come to from here with a seed of its own, then always

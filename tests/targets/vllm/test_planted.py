@@ -27,7 +27,7 @@ from fuzzkv.targets.vllm.history import LiveHistory
 from fuzzkv.targets.vllm.policies import LivePolicy, manifest_of, resolve
 from fuzzkv.targets.vllm.pool.process import ProcessLife
 from fuzzkv.targets.vllm.schedule import LiveSchedule
-from fuzzkv.targets.vllm.target import BASE, Engines, EngineTarget
+from fuzzkv.targets.vllm.target import BASE, Engines
 
 FAULTS = {
     "LateCopy": {"I2", "I4", "I8"},
@@ -127,7 +127,7 @@ def hunted_with(
         corpus=folder,
     )
     listeners = (clock,) if clock is not None else ()
-    target = EngineTarget(lambda config: Calm(engines.start(config)), engines.judge, engines.name)
+    target = replace(engines.target(BASE), start=lambda config: Calm(engines.start(config)))
     hunt = LiveHunt(options, target, listeners)
     result = hunt.run()
     ran = sum(entrant.schedules for entrant in hunt.entrants) + hunt.search.schedules
