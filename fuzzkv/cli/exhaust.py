@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fuzzkv.cli.shared import Live, corpus_option, invariant_names
+from fuzzkv.cli.pages import examples
+from fuzzkv.cli.shared import (
+    Live,
+    contract_option,
+    corpus_option,
+    invariant_names,
+    max_time_option,
+    output_options,
+    policies_option,
+)
 from fuzzkv.policies import DEFAULT
 
 if TYPE_CHECKING:
@@ -19,44 +28,73 @@ if TYPE_CHECKING:
     from fuzzkv.modelcheck.scope import Scope
 
 
-@click.command()
-@click.option(
-    "--policies", default=",".join(DEFAULT[:2]), show_default=True, help="Names or pkg.module:NAME."
+@click.command(
+    epilog=examples(
+        "fuzzkv exhaust --pages 2 --requests 1", "fuzzkv exhaust --policies quant,evict --max-time 2m --file"
+    )
 )
-@click.option("--pages", type=int, default=3, show_default=True, help="Pages of a session, at most.")
-@click.option("--requests", type=int, default=2, show_default=True, help="Sessions at once, at most.")
-@click.option("--sessions", type=int, default=None, help="Sessions in all [default: as --requests].")
+@policies_option(",".join(DEFAULT[:2]))
+@click.option(
+    "--pages", type=int, metavar="N", default=3, show_default=True, help="Pages of a session, at most."
+)
+@click.option(
+    "--requests", type=int, metavar="N", default=2, show_default=True, help="Sessions at once, at most."
+)
+@click.option(
+    "--sessions", type=int, metavar="N", default=None, help="Sessions in all.  [default: as --requests]"
+)
 @click.option(
     "--steps",
     type=int,
+    metavar="N",
     default=1,
     show_default=True,
     help="Steps in the place of each session at once, at most.",
 )
-@click.option("--ticks", type=int, default=2, show_default=True, help="Times that the device idles, at most.")
+@click.option(
+    "--ticks",
+    type=int,
+    metavar="N",
+    default=2,
+    show_default=True,
+    help="Times that the device idles, at most.",
+)
 @click.option(
     "--tick-sizes",
+    metavar="LIST",
     default=None,
-    help="For how long [default: one copy, and the longest age a policy waits for].",
+    help="For how long.  [default: one copy, and the longest age a policy waits for]",
 )
-@click.option("--faults", type=int, default=0, show_default=True, help="Failed and late copies, at most.")
+@click.option(
+    "--faults", type=int, metavar="N", default=0, show_default=True, help="Failed and late copies, at most."
+)
 @click.option(
     "--extra",
     type=int,
+    metavar="N",
     default=1,
     show_default=True,
     help="Events of each kind that the policies ask for beyond the usual, at most.",
 )
-@click.option("--device-frames", type=int, default=None, help="Device frames [default: as a hunt].")
-@click.option("--host-frames", type=int, default=None, help="Host frames [default: as a hunt].")
-@click.option("--contract", type=click.Choice(["observe", "enforce"]), default="observe", show_default=True)
-@click.option("--memory", default="800M", show_default=True, help="Memory of the whole process.")
-@click.option("--depth", type=click.IntRange(1, 400), default=None, help="Events of a schedule, at most.")
 @click.option(
-    "--max-time", default="10m", show_default=True, help="Time for all sets together: 90s, 10m or 1h."
+    "--device-frames", type=int, metavar="N", default=None, help="Device frames.  [default: as a hunt]"
 )
+@click.option("--host-frames", type=int, metavar="N", default=None, help="Host frames.  [default: as a hunt]")
+@contract_option
+@click.option(
+    "--memory", metavar="SIZE", default="800M", show_default=True, help="Memory of the whole process."
+)
+@click.option(
+    "--depth",
+    type=click.IntRange(1, 400),
+    metavar="N",
+    default=None,
+    help="Events of a schedule, at most.  [default: no bound]",
+)
+@max_time_option("10m", "Time for all sets together")
 @click.option("--file", "file_cases", is_flag=True, help="File the conflicts in the corpus.")
 @corpus_option
+@output_options
 def exhaust(
     policies: str,
     pages: int,

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fuzzkv.cli.shared import invariant_names, no_color_option
+from fuzzkv.cli.pages import examples
+from fuzzkv.cli.shared import (
+    invariant_names,
+    max_examples_option,
+    max_time_option,
+    no_color_option,
+    output_options,
+    seed_option,
+    verbosity,
+)
+from fuzzkv.core.budgets import BUDGET, FREE
 from fuzzkv.errors import UsageError, did_you_mean
 from fuzzkv.policies import DEFAULT
 
@@ -20,23 +30,31 @@ if TYPE_CHECKING:
 FORMATS = ("junit", "json", "ndjson")
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "fuzzkv gate evict --against offload --max-time 60s",
+        "fuzzkv gate my_module:MyPolicy --report junit=gate.xml",
+    )
+)
 @click.argument("policy")
 @click.option(
     "--against",
     default=None,
+    metavar="LIST",
     help=f"What it is to run beside; a policy of its own kind makes room for it.  [default: {','.join(DEFAULT)}]",
 )
-@click.option(
-    "--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="Same seed, same cases."
+@seed_option()
+@max_examples_option(
+    "Schedules to search.",
+    otherwise=f"{BUDGET:,}; {FREE} times fewer with a policy in Python; no bound with --max-time",
 )
-@click.option("--max-examples", type=click.IntRange(1), default=None, help="Schedules to search.")
-@click.option("--max-time", default=None, help="Time to search: 90, 90s, 10m or 1h.")
+@max_time_option(None, "Time to search", otherwise="no bound")
 @click.option(
     "--corpus",
     type=click.Path(path_type=Path),
     default=None,
     envvar="FUZZKV_CORPUS",
+    metavar="DIR",
     help="Folder of the cases to replay.  [default: corpus, if it is there]",
 )
 @click.option(
@@ -44,10 +62,12 @@ FORMATS = ("junit", "json", "ndjson")
     type=click.Path(path_type=Path),
     default=Path("gate-report"),
     show_default=True,
+    metavar="DIR",
     help="Folder for the cases of what is found.",
 )
 @click.option("--report", multiple=True, metavar="FORMAT=PATH", help="Write a report: junit, json or ndjson.")
 @no_color_option
+@output_options
 def gate(
     policy: str,
     against: str | None,
@@ -59,7 +79,7 @@ def gate(
     report: tuple[str, ...],
     no_color: bool,
 ) -> None:
-    """Say whether POLICY may be let in.
+    """Say whether POLICY may be let in beside others.
 
     It runs alone, in the place of its kind through the corpus, and in a hunt beside the others, on the model. Exit
     1 if it fails alone or is in a conflict, 3 if the run proves nothing.
@@ -84,7 +104,9 @@ def gate(
     )
     with ExitStack() as stack:
         written = listeners_for(wanted, stack)
-        session = stack.enter_context(ReportSession(no_color=no_color, report_dir=None, names=names))
+        session = stack.enter_context(
+            ReportSession(no_color=no_color, report_dir=None, names=names, verbosity=verbosity())
+        )
         result = run(options, (*session.listeners, *written))
     sys.exit(result.exit_code)
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from fuzzkv.cli.shared import invariant_names
+from fuzzkv.cli.shared import invariant_names, verbosity
 from fuzzkv.errors import EXIT_INTERRUPTED, FuzzkvError, UsageError
 
 MODEL_ONLY: Final = ("workers", "stop_risk", "solver_depth", "contract", "no_confirm", "confirm_time")
@@ -81,7 +81,9 @@ def hunt_live(
     with (
         engines,
         observed(observe),
-        ReportSession(no_color=no_color, report_dir=report_dir, names=invariant_names()) as session,
+        ReportSession(
+            no_color=no_color, report_dir=report_dir, names=invariant_names(), verbosity=verbosity()
+        ) as session,
     ):
         try:
             run = LiveHunt(

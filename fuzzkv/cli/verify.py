@@ -9,14 +9,19 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fuzzkv.cli.pages import examples
 from fuzzkv.cli.shared import (
     Live,
     allow_option,
     allowed,
     console,
+    contract_option,
     corpus_option,
     invariant_names,
+    max_time_option,
     no_color_option,
+    output_options,
+    policies_option,
 )
 from fuzzkv.errors import EXIT_CLEAN, EXIT_ENVIRONMENT, UsageError
 from fuzzkv.policies import DEFAULT
@@ -30,19 +35,19 @@ if TYPE_CHECKING:
     from fuzzkv.solver.verify import Refuted, SetVerdict, Verified
 
 
-@click.command()
-@click.option("--policies", default=",".join(DEFAULT), show_default=True, help="Names or pkg.module:NAME.")
+@click.command(
+    epilog=examples("fuzzkv verify --max-time 60s", "fuzzkv verify --contract enforce --max-time 10m")
+)
+@policies_option(",".join(DEFAULT))
 @click.option(
     "--pages", type=click.IntRange(1, 8), default=6, show_default=True, help="Pages of a session, at most."
 )
 @click.option(
     "--requests", type=click.IntRange(1, 2), default=1, show_default=True, help="Sessions at once, at most."
 )
-@click.option("--contract", type=click.Choice(["observe", "enforce"]), default="observe", show_default=True)
+@contract_option
 @click.option("--faults", is_flag=True, help="Failed and late copies and ends of sessions as well.")
-@click.option(
-    "--max-time", default="30s", show_default=True, help="Time for all sets together: 90s, 10m or 1h."
-)
+@max_time_option("30s", "Time for all sets together")
 @click.option("--fresh", is_flag=True, help="Learn nothing from the corpus: everything is found anew.")
 @click.option(
     "--keep",
@@ -51,6 +56,7 @@ if TYPE_CHECKING:
 )
 @corpus_option
 @no_color_option
+@output_options
 def verify(
     policies: str,
     pages: int,
@@ -63,7 +69,7 @@ def verify(
     corpus: Path,
     no_color: bool,
 ) -> None:
-    """Ask the solver whether policies break together.
+    """Ask the solver whether policies break together, or prove they can't.
 
     Classes come from the corpus, a short compiled search and the solver's search of every schedule, event by event; each
     is run on the machine before it counts, and the solver is asked whether its schedule is the shortest. What it showed is
@@ -216,19 +222,20 @@ def _class(found: Refuted) -> str:
     return f"{head}\n    {'; '.join(' '.join(str(x) for x in row) for row in rows)}"
 
 
-@click.command()
+@click.command(epilog=examples("fuzzkv shrink S2", "fuzzkv shrink fkv-65e04cb4a865 --certify"))
 @click.argument("case")
 @click.option("--certify", is_flag=True, help="Let the solver show that there is none shorter.")
-@click.option("--max-time", default="10m", show_default=True, help="Time for the solver.")
+@max_time_option("10m", "Time for the solver")
 @allow_option
 @corpus_option
 @no_color_option
+@output_options
 def shrink(case: str, certify: bool, max_time: str, policies: str, corpus: Path, no_color: bool) -> None:
-    """Shrink a CASE (id, file or label) of the corpus again.
+    """Shrink a CASE again, or certify that none is shorter.
 
-    A shorter schedule of its class is filed beside it. With --certify the solver looks for one with fewer events until it
-    has shown that there is none, and that no smaller set of the policies shows the class: then the case is certified. Exit
-    0: filed; 3: the solver couldn't tell in time, and the case says how far it came.
+    CASE is an id, a file or a label. A shorter schedule of its class is filed beside it. With --certify the solver looks
+    for one with fewer events until it has shown that there is none, and that no smaller set of the policies shows the
+    class: then the case is certified. Exit 0: filed; 3: the solver couldn't tell in time, and the case says how far it came.
     """
     from fuzzkv.cases.corpus import find_path, load_case, save_case, write_index
     from fuzzkv.core.options import parse_seconds

@@ -14,7 +14,6 @@ from click.testing import CliRunner
 from bench.necessity import DATA, PAGE, both, mapping, page_with, printed
 from fuzzkv.cases.corpus import load_corpus
 from fuzzkv.cli import app
-from fuzzkv.cli import necessity as command
 from fuzzkv.metadata.fields import FIELD_NAMES
 from fuzzkv.metadata.metadata_report import least, necessity, recheck
 from fuzzkv.metadata.pairs import Bound
@@ -37,20 +36,6 @@ def test_the_command_prints_what_the_page_has(monkeypatch: pytest.MonkeyPatch) -
     done = CliRunner().invoke(app, ["necessity"], env={"COLUMNS": "100", "NO_COLOR": "1"})
     assert done.exit_code == 0
     assert "\n".join(line.rstrip() for line in done.output.splitlines()) == printed(REPORT["default"])
-
-
-def test_progress_is_told_where_nobody_sees_a_line_move(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(command, "EVERY", -1.0)
-    progress = command._Progress(2)
-    progress("fkv-1", 0, 4)
-    progress("fkv-2", 3, 4)
-    progress.done()
-    assert [line.split(",")[1] for line in capsys.readouterr().err.splitlines()] == [
-        " fkv-1: 0 %",
-        " fkv-2: 75 %",
-    ]
 
 
 def test_the_page_says_what_each_verdict_means() -> None:
@@ -119,8 +104,8 @@ def test_a_policy_in_ordinary_python_is_not_looked_into() -> None:
 def test_cases_that_cannot_be_looked_at_are_named(tmp_path: Path) -> None:
     field = next(row["id"] for row in REPORT["default"]["left_out"])
     shutil.copy(f"corpus/{field}.json", tmp_path)
-    report = tmp_path / "out" / "report.json"
-    done = CliRunner().invoke(app, ["necessity", "--corpus", str(tmp_path), "--json", str(report)])
+    done = CliRunner().invoke(app, ["necessity", "--corpus", str(tmp_path)])
     assert done.exit_code == 3 and f"1 left out (it needs other policies): {field}." in done.output
-    assert json.loads(report.read_text())["left_out"] == [{"id": field, "why": "it needs other policies"}]
-    assert all(piece["verdict"] == "no part" for piece in json.loads(report.read_text())["pieces"])
+    report = json.loads(CliRunner().invoke(app, ["necessity", "--corpus", str(tmp_path), "--json"]).stdout)
+    assert report["left_out"] == [{"id": field, "why": "it needs other policies"}]
+    assert all(piece["verdict"] == "no part" for piece in report["pieces"])
