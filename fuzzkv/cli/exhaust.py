@@ -11,17 +11,22 @@ import click
 from fuzzkv.cli.pages import examples
 from fuzzkv.cli.shared import (
     Live,
+    console,
     contract_option,
     corpus_option,
     invariant_names,
     max_time_option,
+    no_color_option,
     output_options,
     policies_option,
+    say,
 )
 from fuzzkv.policies import DEFAULT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from rich.console import Console
 
     from fuzzkv.modelcheck.exhaust import Conflict, ExhaustResult, SetResult
     from fuzzkv.modelcheck.results import Explored
@@ -94,6 +99,7 @@ if TYPE_CHECKING:
 @max_time_option("10m", "Time for all sets together")
 @click.option("--file", "file_cases", is_flag=True, help="File the conflicts in the corpus.")
 @corpus_option
+@no_color_option
 @output_options
 def exhaust(
     policies: str,
@@ -113,6 +119,7 @@ def exhaust(
     max_time: str,
     file_cases: bool,
     corpus: Path,
+    no_color: bool,
 ) -> None:
     """Go through every schedule of a small scope.
 
@@ -145,13 +152,13 @@ def exhaust(
         extra=extra,
     )
     limit, seconds = parse_memory(memory), parse_seconds(max_time)
-    live = Live()
+    live, out = Live(), console(no_color)
 
     def heard(names: tuple[str, ...], explored: Explored) -> None:
         live(f"{_set_text(names)}: depth {explored.depth}, {_numbers(explored)}")
 
-    click.echo(f"every schedule of {_scope_text(scope)}; contract {contract}, {memory} of memory, {max_time}")
-    click.echo(_events_text(scope, extras_of(chosen)))
+    say(out, f"every schedule of {_scope_text(scope)}; contract {contract}, {memory} of memory, {max_time}")
+    say(out, _events_text(scope, extras_of(chosen)))
     result = run(
         chosen,
         config,
@@ -164,7 +171,7 @@ def exhaust(
         tell=heard,
     )
     live.end()
-    _print(result)
+    _print(out, result)
     sys.exit(result.exit_code)
 
 
@@ -200,13 +207,13 @@ def _numbers(explored: Explored) -> str:
     return f"{explored.states:,} states, {explored.rate:,.0f} states/s, {found}"
 
 
-def _print(result: ExhaustResult) -> None:
+def _print(out: Console, result: ExhaustResult) -> None:
     for found in result.sets:
-        click.echo(_line(found))
+        say(out, _line(found))
         for conflict in found.conflicts:
-            click.echo(_conflict(conflict))
+            say(out, _conflict(conflict))
     if result.interrupted:
-        click.echo("Interrupted: what is above stands, the rest was not searched.")
+        say(out, "Interrupted: what is above stands, the rest was not searched.")
 
 
 def _line(found: SetResult) -> str:

@@ -238,6 +238,13 @@ def console(no_color: bool) -> Console:
     return make_console(no_color=no_color)
 
 
+def say(out: Console, text: str) -> None:
+    """Print plain lines: whole into a file or pipe, with hanging indents on a terminal."""
+    from fuzzkv.report.summary import hanging
+
+    out.print(hanging(text, out.width) if out.is_terminal else text, markup=False, soft_wrap=True)
+
+
 def invariant_names() -> Mapping[str, str]:
     """Invariant ids to names, from the contract."""
     from fuzzkv.semantics.contract.invariants import BY_ID

@@ -22,6 +22,7 @@ from fuzzkv.cli.shared import (
     no_color_option,
     output_options,
     policies_option,
+    say,
 )
 from fuzzkv.errors import EXIT_CLEAN, EXIT_ENVIRONMENT, UsageError
 from fuzzkv.policies import DEFAULT
@@ -119,7 +120,7 @@ def verify(
             keeping.add(found)
     _print(result, no_color)
     if keeping is not None:
-        console(no_color).print(_kept(keeping), markup=False, soft_wrap=True)
+        say(console(no_color), _kept(keeping))
     if result.interrupted:
         click.echo("Interrupted: this is what was known by then.", err=True)
     sys.exit(result.exit_code)
@@ -141,10 +142,10 @@ def _prove(policies: Sequence[Policy], seconds: float, no_color: bool) -> int:
     live.end()
     out = console(no_color)
     window = proofs.window
-    out.print(
+    say(
+        out,
         f"{' + '.join(proofs.policies)}, contract enforced, schedules of any length; {window.requests} x {window.pages} "
         f"pages, {window.device} device and {window.host} host frames, {window.copies} copies in flight",
-        markup=False,
     )
     for proof in proofs.proofs:
         name = invariant_names()[proof.invariant]
@@ -153,37 +154,32 @@ def _prove(policies: Sequence[Policy], seconds: float, no_color: bool) -> int:
         gaps = (
             "" if proof.verdict == "proved" else f": {proof.gaps[0].text} may break it" if proof.gaps else ""
         )
-        out.print(f"  {proof.invariant:<4} {name:<17} {proof.verdict}{whom}{remark}{gaps}", markup=False)
-    out.print("premises: " + " ".join(proofs.premises), markup=False)
+        say(out, f"  {proof.invariant:<4} {name:<17} {proof.verdict}{whom}{remark}{gaps}")
+    say(out, "premises: " + " ".join(proofs.premises))
     proved = sum(proof.verdict == "proved" for proof in proofs.proofs)
     took = time.monotonic() - began
-    out.print(
-        f"{proved} of {len(proofs.proofs)} invariants proved, {proofs.goals} goals ({took:.0f} s)",
-        markup=False,
-    )
+    say(out, f"{proved} of {len(proofs.proofs)} invariants proved, {proofs.goals} goals ({took:.0f} s)")
     return EXIT_CLEAN if proved == len(proofs.proofs) else EXIT_ENVIRONMENT
 
 
 def _print(result: Verified, no_color: bool) -> None:
     out = console(no_color)
     window = result.window
-    out.print(
+    say(
+        out,
         f"window: {window.requests} x {window.pages} pages, as many device frames at most, {window.copies} copies in flight; "
         "no idle time before the first act or session",
-        markup=False,
-        soft_wrap=True,
     )
     for each in result.sets:
-        out.print(_line(each), markup=False, soft_wrap=True)
+        say(out, _line(each))
         for found in each.refuted:
-            out.print(_class(found), markup=False, soft_wrap=True)
+            say(out, _class(found))
     count = len(result.conflicts)
     shortest = sum(found.settled for found in result.conflicts)
     classes = "class" if count == 1 else "classes"
-    out.print(
+    say(
+        out,
         f"{count} {classes} of conflict, {shortest} of them shown to be at their shortest ({result.seconds:.0f} s)",
-        markup=False,
-        soft_wrap=True,
     )
 
 
@@ -257,11 +253,7 @@ def shrink(case: str, certify: bool, max_time: str, policies: str, corpus: Path,
     if certificate is not None and saved.case["id"] != old["id"]:
         save_case(outdone(old, saved.case, certificate), folder)
     write_index(folder)
-    console(no_color).print(
-        _told(old["id"], len(old["schedule"]), saved.case["id"], certificate, new),
-        markup=False,
-        soft_wrap=True,
-    )
+    say(console(no_color), _told(old["id"], len(old["schedule"]), saved.case["id"], certificate, new))
     sys.exit(EXIT_CLEAN if certificate is None or certificate.certified else EXIT_ENVIRONMENT)
 
 

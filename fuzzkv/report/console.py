@@ -268,7 +268,16 @@ class ConsoleReport:
             self._print(line)
 
     def _print(self, line: str | Text) -> None:
-        self.console.print(line, markup=False, soft_wrap=not self.live_wanted)
+        if self.live_wanted:
+            # What goes on in a further line stands right of where it began.
+            text = Text(line) if isinstance(line, str) else line
+            indent = len(text.plain) - len(text.plain.lstrip()) + 2
+            parts = text.wrap(self.console, self.console.width - indent)
+            for part in parts[1:]:
+                part.pad_left(indent)
+            self.console.print(Text("\n").join(parts))
+            return
+        self.console.print(line, markup=False, soft_wrap=True)
 
     def _now_and_then(self, line: str) -> None:
         if not self.live_wanted and self.clock() - self._last_line >= self.every:

@@ -10,6 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
+from rich.text import Text
 
 from fuzzkv import events as ev
 from fuzzkv.cli import app
@@ -148,3 +149,13 @@ def test_lines_go_on_under_their_words() -> None:
         "    no.",
         "plain words here",
     ]
+
+
+def test_lines_of_a_hunt_hang_on_a_narrow_terminal() -> None:
+    out = io.StringIO()
+    report = ConsoleReport(Console(file=out, width=30, force_terminal=True), names={}, live=True)
+    report(ev.WarningRaised("FKV104", "a tier that was filled and never served", "Look at it."))
+    report.close()
+    lines = Text.from_ansi(out.getvalue()).plain.splitlines()
+    assert lines[0].startswith("  warning FKV104") and len(lines) > 2
+    assert all(line.startswith("    ") and len(line) <= 30 for line in lines[1:])
