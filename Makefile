@@ -38,7 +38,7 @@ help:
 	@echo "make test-engine   the slow tests on live engines: planted faults, the rollback audit"
 	@echo "make lint    ruff, mypy --strict and the layering check"
 	@echo "make bench   measure the model"
-	@echo "make bench-discovery   planted conflicts, against three peers (about half an hour)"
+	@echo "make bench-discovery   planted conflicts, against four peers (about half an hour)"
 	@echo "make bench-engine      steps/s of a live engine, and what the instrumentation costs (two minutes)"
 	@echo "make bench-generation  schedules to first detection: Hypothesis' generation and what drew before (half an hour)"
 	@echo "make bench-solver      the solver against the explicit-state search (about five minutes)"
@@ -72,12 +72,14 @@ lint: $(STAMP)
 	$(BIN)/python scripts/check_layers.py
 
 bench: $(STAMP)
-	$(BIN)/python bench/model.py
+	$(BIN)/python -m bench.model
+	$(BIN)/python -m bench.model --cold
 
 # Atheris is a peer of the benchmark alone.
 bench-discovery: $(STAMP)
 	$(PIP) install --quiet 'atheris>=2.3'
 	$(BIN)/python -m bench.discovery $(BENCH_FLAGS)
+	$(BIN)/python -m bench.discovery_page
 
 bench-engine: $(STAMP)
 	$(BIN)/python -m bench.engine --json bench/results/engine.json $(BENCH_FLAGS)

@@ -131,5 +131,6 @@ class Generated:
                         one.worse,
                         schedule.events,
                         0,
+                        one.violation.event,
                     )
         return found

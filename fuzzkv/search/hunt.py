@@ -20,7 +20,8 @@ from fuzzkv.oracles.thresholds import default_thresholds
 from fuzzkv.policies.registry import resolve
 from fuzzkv.search.admission import Admission
 from fuzzkv.search.confirming import Confirming, engine_name
-from fuzzkv.search.loop import Search
+from fuzzkv.search.first_look import compiling_beside, first_look
+from fuzzkv.search.loop import Search, found_event
 from fuzzkv.search.outcome import flags_of, judge
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import Config
@@ -54,9 +55,19 @@ class _Hunt:
         return [dict(done.case) for done in self.search.filing.filed.values()] if self.search else []
 
     def run(self, policies: Sequence[Policy]) -> None:
-        self.admission.admit(policies)
+        sound = self.admission.sound(policies)
+        early = []
+        with compiling_beside(self.options.policies):
+            for witness in first_look(sound, self.admission.config, self.options):
+                early.append(witness)
+                names = (p.name for slot, p in enumerate(sound) if witness.kind.mask >> slot & 1)
+                self.tell(found_event(tuple(names), witness))
+        self.admission.admit(sound)
         if self.admission.engine is not None:
-            self.search = Search(self.options, self.admission.engine, self.listeners)
+            # Their masks and schedules are of all these policies.
+            if len(self.admission.engine.names) < len(sound):
+                early = []
+            self.search = Search(self.options, self.admission.engine, self.listeners, early=early)
             self.search.run()
             self.shrink_all(self.search)
             if self.options.confirm and self.cases:

@@ -34,18 +34,26 @@ from fuzzkv.strategies.covering_arrays import covered
 from fuzzkv.strategies.memory import open_database
 
 
+def found_event(names: Sequence[str], witness: Witness) -> ConflictFound:
+    """The news of a kind that is seen for the first time, of these policies."""
+    kind = witness.kind
+    return ConflictFound(tuple(names), kind.invariant, kind.primitive, len(witness.events), witness.drawn)
+
+
 @dataclass
 class Search:
     """One search and what it came to so far.
 
     ``compiled`` is an engine of the policies that take part; ``engine`` the one that searches, and ``filing`` files
-    what it finds.  ``solved`` is what the solver found before, ``seen`` are the kinds met, ``freed`` the device frames
+    what it finds.  ``early`` is what the first look found and has been told, ``solved`` what the solver found before,
+    ``seen`` are the kinds met, ``freed`` the device frames
     that the policies give up on average, by whether the contract is enforced.
     """
 
     options: HuntOptions
     compiled: BulkEngine
     listeners: Sequence[Listener] = ()
+    early: Sequence[Witness] = ()
     tally: Tally = field(default_factory=Tally)
     seen: set[Kind] = field(default_factory=set)
     freed: dict[bool, float] = field(default_factory=dict)
@@ -98,6 +106,8 @@ class Search:
         """
         if self.enforced:
             self._sample()
+        for witness in self.early:
+            self._meet(witness, told=True)
         asked = self.options.solver_depth > 0 and len(self.engine.names) > 1
         if asked and self.enforced and self._prove():
             return
@@ -120,8 +130,10 @@ class Search:
         self._tell_reached(early and self.tally.drawn < self.total)
 
     def found(self) -> list[Witness]:
-        """The kinds met, each with its best schedule, if the readers agree on that; last those of the solver."""
-        met = [*witnesses(self.tally, self.engine.config), *self.solved]
+        """The kinds met, each with its best schedule, if the readers agree on that; then those of the solver and of the first
+        look.
+        """
+        met = [*witnesses(self.tally, self.engine.config), *self.solved, *self.early]
         return [witness for witness in met if self.filing.agrees(witness)]
 
     def _prove(self) -> bool:
@@ -198,7 +210,7 @@ class Search:
         for witness in witnesses(self.tally, self.engine.config):
             self._meet(witness)
 
-    def _meet(self, witness: Witness) -> None:
+    def _meet(self, witness: Witness, *, told: bool = False) -> None:
         kind = witness.kind
         if kind in self.seen:
             return
@@ -207,8 +219,8 @@ class Search:
             return
         if self.generated is not None:
             self.generated.keep(Schedule(self.engine.names, witness.events))
-        names = self.filing.names(kind)
-        self._tell(ConflictFound(names, kind.invariant, kind.primitive, len(witness.events), witness.drawn))
+        if not told:
+            self._tell(found_event(self.filing.names(kind), witness))
         if kind.mask.bit_count() > 1 and not part_of_known(kind, self.seen):
             self.filing.keep(witness)
 

@@ -12,9 +12,9 @@ from fuzzkv.semantics.schedule import Event
 class FoundClass:
     """A kind of failure that a search met: the smallest failing set, the invariant and the act that broke it.
 
-    ``events`` is its best schedule, the one with that ``number``; there, ``own`` says that the violation doesn't
-    follow from another one, ``worse`` that the page's bytes ended up worse than in every proper subset; ``freely``
-    counts only schedules that don't come out of the pool of new ones.
+    ``events`` is its best schedule, the one with that ``number``, which breaks the invariant at event ``breaks``;
+    there, ``own`` says that the violation doesn't follow from another one, ``worse`` that the page's bytes ended up
+    worse than in every proper subset; ``freely`` counts only schedules that don't come out of the pool of new ones.
     """
 
     mask: int
@@ -27,6 +27,7 @@ class FoundClass:
     worse: bool
     events: tuple[Event, ...]
     freely: int
+    breaks: int
 
     @property
     def key(self) -> tuple[int, str, str | None, str]:
@@ -34,9 +35,9 @@ class FoundClass:
         return self.mask, self.invariant, self.actor, self.primitive
 
     @property
-    def rank(self) -> tuple[bool, bool, int, tuple[Event, ...]]:
+    def rank(self) -> tuple[bool, bool, int, int, tuple[Event, ...]]:
         """Orders the witnesses of one class, the best first."""
-        return not self.own, not self.worse, len(self.events), self.events
+        return not self.own, not self.worse, self.breaks, len(self.events), self.events
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +97,7 @@ def merged(tallies: Sequence[Tally]) -> Tally:
                 best.worse,
                 best.events,
                 old.freely + found.freely,
+                best.breaks,
             )
     numbers = {
         name: sum(getattr(tally, name) for tally in tallies)
