@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from fuzzkv.cli.enginecode import EXAMPLES
 from fuzzkv.cli.pages import examples
 from fuzzkv.cli.shared import (
     console,
@@ -22,6 +23,7 @@ from fuzzkv.cli.shared import (
     seed_option,
     verbosity,
 )
+from fuzzkv.core.budgets import BUDGET
 from fuzzkv.errors import EXIT_CLEAN, EXIT_CONFLICT, EXIT_ENVIRONMENT
 from fuzzkv.policies import DEFAULT
 
@@ -93,7 +95,8 @@ def _abilities(target: str, only: str, again: bool, no_color: bool) -> None:
 )
 @seed_option(1)
 @max_examples_option(
-    "Schedules for each policy, or sequences of calls for a class of yours.", otherwise="2,000,000, or 3,000"
+    "Schedules for each policy, or sequences of calls for a class of yours.",
+    otherwise=f"{BUDGET:,}, or {EXAMPLES:,}",
 )
 @click.option("--no-engine", is_flag=True, help="On the model only.")
 @device_option
@@ -142,7 +145,7 @@ def accept(
             chosen,
             Config(),
             seed=seed,
-            schedules=2_000_000 if max_examples is None else max_examples,
+            schedules=BUDGET if max_examples is None else max_examples,
             listeners=session.listeners,
             device=None if no_engine else device,
         )
