@@ -10,7 +10,17 @@ from typing import Any
 
 import click
 
-from fuzzkv.cli.shared import allow_option, allowed, corpus_option, invariant_names, no_color_option
+from fuzzkv.cli.pages import examples
+from fuzzkv.cli.shared import (
+    allow_option,
+    allowed,
+    corpus_option,
+    device_option,
+    invariant_names,
+    no_color_option,
+    output_options,
+    verbosity,
+)
 from fuzzkv.errors import (
     EXIT_CLEAN,
     EXIT_CONFLICT,
@@ -21,14 +31,18 @@ from fuzzkv.errors import (
 )
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "fuzzkv replay fkv-d0663e7c9582", "fuzzkv replay S2 --target vllm", "fuzzkv replay corpus/"
+    )
+)
 @click.argument("case")
 @click.option(
     "--target",
     default=None,
-    help="As of hunt. [default: where the case is from: the model, or a live engine of that release]",
+    help="As of hunt.  [default: where the case is from: the model, or a live engine of that release]",
 )
-@click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
+@device_option
 @click.option(
     "--keep-log",
     is_flag=True,
@@ -37,6 +51,7 @@ from fuzzkv.errors import (
 @allow_option
 @corpus_option
 @no_color_option
+@output_options
 def replay(
     case: str,
     target: str | None,
@@ -46,10 +61,10 @@ def replay(
     corpus: Path,
     no_color: bool,
 ) -> None:
-    """Run a CASE (id, file, label or folder) again: exit 1 if it still fails.
+    """Run a CASE again: an id, a file, a label or a folder.
 
-    Of a folder, cases that can't be run here (they need other policies, or an engine) are named with the reason and left
-    out (exit 3 if nothing else fails).
+    Exit 1 if it still fails, 0 if it doesn't. Of a folder, cases that can't be run here (they need other policies, or an
+    engine) are named with the reason and left out (exit 3 if nothing else fails).
     """
     from fuzzkv.cases.corpus import find_case, find_path, is_live, load_corpus
     from fuzzkv.report.session import ReportSession
@@ -67,7 +82,9 @@ def replay(
         folder = Path(case) if case.strip() and os.path.isdir(case) else find_path(case, corpus).parent
     codes = []
     chosen = () if all(is_live(item) for item in cases) else allowed(policies)
-    with ReportSession(no_color=no_color, report_dir=None, names=invariant_names()) as session:
+    with ReportSession(
+        no_color=no_color, report_dir=None, names=invariant_names(), verbosity=verbosity()
+    ) as session:
         from fuzzkv.search.confirming import replay_case
 
         for item in cases:

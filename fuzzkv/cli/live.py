@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from fuzzkv.cli.shared import invariant_names
+from fuzzkv.cli.shared import invariant_names, verbosity
 from fuzzkv.errors import EXIT_INTERRUPTED, FuzzkvError, UsageError
 
 if TYPE_CHECKING:
+    from fuzzkv.events import Listener
     from fuzzkv.targets.vllm.policies import LivePolicy
     from fuzzkv.targets.vllm.target import EngineTarget
 
+ENGINE_TIME: Final = 600.0
+"""Seconds of a hunt, or a gate, on an engine if nothing else is said."""
 MODEL_ONLY: Final = ("workers", "stop_risk", "solver_depth", "contract", "no_confirm", "confirm_time")
 """Options of a hunt on the model that mean nothing on an engine."""
 
@@ -70,7 +73,7 @@ def hunt_live(
     refuse_model_options()
     environment = find(target)
     names = parse_policies(policies) if given("policies") else [policy.name for policy in ALL]
-    seconds = parse_seconds(max_time) if max_time is not None else None if max_examples else 600.0
+    seconds = parse_seconds(max_time) if max_time is not None else None if max_examples else ENGINE_TIME
     options = LiveOptions(
         policies=resolve_all(names),
         seed=seed,
@@ -84,7 +87,9 @@ def hunt_live(
     with (
         engines,
         observed(observe),
-        ReportSession(no_color=no_color, report_dir=report_dir, names=invariant_names()) as session,
+        ReportSession(
+            no_color=no_color, report_dir=report_dir, names=invariant_names(), verbosity=verbosity()
+        ) as session,
     ):
         try:
             engine = engines.target(replace(BASE, device=device))
@@ -141,16 +146,37 @@ def shrink_one(case: Mapping[str, Any], target: str | None, device: str, policie
         return shrink_on(engine, case, own)
 
 
-@contextmanager
-def candidate_on(
-    named: str, against: Sequence[str], target: str, device: str
-) -> Iterator[tuple[EngineTarget, LivePolicy, tuple[LivePolicy, ...]]]:
-    """An engine, the candidate of a gate on it, and those that it is to run beside."""
+def gate_live(
+    named: str,
+    against: Sequence[str],
+    listeners: Sequence[Listener],
+    *,
+    target: str,
+    device: str,
+    seed: int,
+    max_examples: int | None,
+    max_time: float,
+    corpus: Path | None,
+    report_dir: Path,
+) -> int:
+    """``fuzzkv gate`` of a policy of a live engine: the exit code."""
+    from fuzzkv.cases.corpus import load_corpus
+    from fuzzkv.gate.engine_gate import EngineGate, EngineGateOptions
     from fuzzkv.targets.environments import find
     from fuzzkv.targets.vllm.plugin.own_code import resolve_all
     from fuzzkv.targets.vllm.target import BASE, Engines
 
     (candidate,) = resolve_all([named])
-    others = resolve_all(against) if against else ()
+    options = EngineGateOptions(
+        candidate=candidate,
+        against=resolve_all(against) if against else (),
+        cases=tuple(load_corpus(corpus)) if corpus is not None else (),
+        allowed={candidate.name: candidate},
+        seed=seed,
+        max_examples=max_examples,
+        max_time=max_time,
+        report_dir=report_dir,
+    )
     with Engines(device, find(target)) as engines:
-        yield engines.target(replace(BASE, device=device)), candidate, others
+        base = replace(BASE, device=device)
+        return EngineGate(engines.target(base), options, listeners).run().exit_code

@@ -60,7 +60,7 @@ class ConsoleReport:
 
     Parameters: ``names`` maps invariant ids to names; ``live`` forces or forbids the redrawn block
     (default: on a terminal); ``every`` is the least time in seconds between two plain progress lines;
-    ``clock`` is for tests.
+    ``clock`` is for tests; ``verbosity`` -1 shows warnings and the end only, 1 every step of the progress.
     """
 
     def __init__(
@@ -71,12 +71,15 @@ class ConsoleReport:
         live: bool | None = None,
         every: float = 5.0,
         clock: Callable[[], float] = time.monotonic,
+        verbosity: int = 0,
     ) -> None:
         self.console = console
         self.names = names
-        self.every = every
+        self.verbosity = verbosity
+        self.every = 0.0 if verbosity > 0 else every
         self.clock = clock
-        self.live_wanted = console.is_terminal and not console.is_dumb_terminal if live is None else live
+        redrawn = console.is_terminal and not console.is_dumb_terminal if live is None else live
+        self.live_wanted = redrawn and verbosity == 0
         self.cases: dict[str, Mapping[str, Any]] = {}
         self._live: Live | None = None
         self._phase = ""
@@ -226,7 +229,7 @@ class ConsoleReport:
 
     def _on_WarningRaised(self, event: ev.WarningRaised) -> None:
         cure = f" {event.cure}" if event.cure else ""
-        self._say(
+        self._print(
             Text.assemble(("  warning ", "bold magenta"), f"{event.code}: {event.text.rstrip('.')}.{cure}")
         )
 
@@ -261,7 +264,20 @@ class ConsoleReport:
         return Group(*parts)
 
     def _say(self, line: str | Text) -> None:
-        self.console.print(line, markup=False, soft_wrap=not self.live_wanted)
+        if self.verbosity >= 0:
+            self._print(line)
+
+    def _print(self, line: str | Text) -> None:
+        if self.live_wanted:
+            # What goes on in a further line stands right of where it began.
+            text = Text(line) if isinstance(line, str) else line
+            indent = len(text.plain) - len(text.plain.lstrip()) + 2
+            parts = text.wrap(self.console, self.console.width - indent)
+            for part in parts[1:]:
+                part.pad_left(indent)
+            self.console.print(Text("\n").join(parts))
+            return
+        self.console.print(line, markup=False, soft_wrap=True)
 
     def _now_and_then(self, line: str) -> None:
         if not self.live_wanted and self.clock() - self._last_line >= self.every:
