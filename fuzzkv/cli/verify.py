@@ -223,7 +223,11 @@ def _class(found: Refuted) -> str:
 @click.argument("case")
 @click.option("--certify", is_flag=True, help="Let the solver show that there is none shorter.")
 @max_time_option("10m", "Time for the solver")
-@click.option("--target", default=None, help="Of a case of a live engine: as of replay.")
+@click.option(
+    "--target",
+    default=None,
+    help="Of a case of a live engine: as of hunt.  [default: the release that it was found on]",
+)
 @device_option
 @allow_option
 @corpus_option
