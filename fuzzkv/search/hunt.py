@@ -19,13 +19,14 @@ from fuzzkv.oracles.conflict import part_of_known
 from fuzzkv.oracles.thresholds import default_thresholds
 from fuzzkv.policies.registry import resolve
 from fuzzkv.search.admission import Admission
-from fuzzkv.search.confirming import Confirming, engine_name
+from fuzzkv.search.confirming import EngineConfirmer, engine_name
 from fuzzkv.search.first_look import compiling_beside, first_look
 from fuzzkv.search.loop import Search, found_event
 from fuzzkv.search.outcome import flags_of, judge
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import Config
 from fuzzkv.simulator.bulk.tally import Tally
+from fuzzkv.targets.base import Confirmer
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ class _Hunt:
         ranked = sorted(
             filing.filed.values(), key=lambda done: (done.case["label"] == "", done.case["label"])
         )
-        confirming = Confirming(
+        confirmer: Confirmer = EngineConfirmer(
             self.listeners,
             device=self.options.device,
             policies=filing.engine.policies,
@@ -99,7 +100,7 @@ class _Hunt:
         where = f"on {engine}, with a real language model" if engine != "none" else "no engine is installed"
         self.tell(PhaseStarted("confirm", len(ranked), where))
         for done in ranked:
-            entries = confirming.run(done.case)
+            entries = confirmer.confirm(done.case)
             if entries:
                 shown = any(entry["verdict"] == "confirmed" for entry in entries)
                 status = "confirmed" if shown else done.case["status"]

@@ -181,6 +181,14 @@ class SessionRecipe(Generic[S, P]):
     failure_class: FailureClass
 
 
+class Confirmer(Protocol):
+    """Runs cases of one target on another, where their damage can be measured: tokens, bytes, seconds."""
+
+    def confirm(self, case: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The entries for a case's ``confirmations``; none if it wasn't tried or couldn't be."""
+        ...
+
+
 def require(can: frozenset[str], command: str, case_id: str) -> None:
     """Raise ``UsageError`` (FKV107) with a plain sentence if the target of a case can't do this."""
     if command not in can:
