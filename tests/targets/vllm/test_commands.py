@@ -93,7 +93,7 @@ def test_shrink_files_a_shorter_case_beside_the_old_one(toys: dict[str, EngineTa
     done = Run("shrink", case["id"], "--corpus", str(folder))
     assert done.exit_code == 0 and "none of our passes makes it shorter" in done.output
     assert load_case(folder / f"{case['id']}.json") == case
-    longer = {**case, "schedule": [*case["schedule"], ["step", 2, 0, 0]]}
+    longer = {**case, "schedule": [["hold", 1, 0, 0], *case["schedule"]]}
     longer["id"] = case_id(longer)
     longer["replay"] = f"fuzzkv replay {longer['id']}"
     save_case(longer, folder)
