@@ -17,7 +17,7 @@ from fuzzkv.targets.vllm.content.control import Control
 from fuzzkv.targets.vllm.content.oracles import token_violations
 from fuzzkv.targets.vllm.engine.config import EngineConfig
 from fuzzkv.targets.vllm.history import LiveHistory
-from fuzzkv.targets.vllm.pool.process import ProcessLife
+from fuzzkv.targets.vllm.pool.process import EngineProcess
 from fuzzkv.targets.vllm.portfolio import EnginePortfolio, Form
 
 FORMATS: Final = ("auto", "fp8", "fp8_e5m2")
@@ -42,9 +42,9 @@ def measure(kv_dtype: str, schedules: int) -> dict[str, Any]:
     """One number format."""
     config = EngineConfig(kv_dtype=kv_dtype, chunked=True)
     portfolio = EnginePortfolio(Form(tier=False), f"base rate {kv_dtype}")
-    with ProcessLife(config, watchers=["fuzzkv.targets.vllm.content.oracles:watch_content"]) as life:
-        histories = [life.run(portfolio.draw()) for _ in range(schedules)]
-        engine = life.engine
+    with EngineProcess(config, watchers=["fuzzkv.targets.vllm.content.oracles:watch_content"]) as instance:
+        histories = [instance.run(portfolio.draw()) for _ in range(schedules)]
+        engine = instance.engine
     with Control(kv_dtype=kv_dtype) as control:
         return {"engine": engine, **compare(histories, control)}
 

@@ -29,7 +29,7 @@ PLENTY = 99
 """A budget beyond every depth."""
 FULL = 0b11
 SPURIOUS = -1
-"""In the place of a length: the Python reader doesn't see what was found."""
+"""In the place of a length: the Python interpreter doesn't see what was found."""
 SIZES = ("chosen", "every")
 """Sizes of idle times of the search."""
 
@@ -86,7 +86,7 @@ class Subject:
         return tuple(range(1, LONGEST_TICK + 1))
 
     def shown(self, events: tuple[Event, ...]) -> bool:
-        """Whether the Python reader sees the class, with both policies alone passing."""
+        """Whether the Python interpreter sees the class, with both policies alone passing."""
         judge = Verification(self.policies, self.machine, self.space.window)
         return self.target in judge.judge(FULL, events).shown
 

@@ -101,7 +101,7 @@ def file_case(report: Report, found: dict[str, Any]) -> str:
         schedules=found["schedules"],
     )
     if case is None:
-        raise RuntimeError(f"{report.name}: the Python reader doesn't see it")
+        raise RuntimeError(f"{report.name}: the Python interpreter doesn't see it")
     twin = Recipe(schedule, report.twins, report.config).histories()
     if any(history.outcome.failed for history in twin.values()):
         raise RuntimeError(f"{report.name}: its twin fails")

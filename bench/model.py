@@ -37,7 +37,7 @@ NAMES = ("offload", "quant", "evict")
 
 
 def python_rates(engine: BulkEngine) -> tuple[float, float, float]:
-    """Median primitive events/s, schedule events/s and schedules/s of the written-out Python reader on one
+    """Median primitive events/s, schedule events/s and schedules/s of the written-out Python interpreter on one
     policy set.
     """
     apply = python_apply(engine.policies)
@@ -174,10 +174,10 @@ def main() -> None:
     }
     print(f"ready (compiled, or loaded from the cache)   {ready:10.2f} s")
     print(
-        f"Python reader, all oracles on                {python_primitives:10,.0f} primitive events/s  {python_schedules:9,.0f} schedules/s"
+        f"Python interpreter, all oracles on           {python_primitives:10,.0f} primitive events/s  {python_schedules:9,.0f} schedules/s"
     )
     print(
-        f"compiled reader, all oracles and arms        {primitives:10,.0f} primitive events/s  {schedules:9,.0f} schedules/s"
+        f"compiled interpreter, all oracles and arms   {primitives:10,.0f} primitive events/s  {schedules:9,.0f} schedules/s"
     )
     print(f"compiled to Python                           {primitives / python_primitives:10.0f} times")
     print(f"one policy in Python, the others compiled     {free:10,.0f} primitive events/s")

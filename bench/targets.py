@@ -70,7 +70,7 @@ class Target:
 
 
 class Model:
-    """The model for the peers: the same Python reader, the whole set first, the arms when it has failed.
+    """The model for the peers: the same Python interpreter, the whole set first, the arms when it has failed.
 
     ``schedules`` are counted, ``runs`` (with control arms), and ``primitives`` (with control arms).
     """

@@ -79,7 +79,7 @@ CODES: Final[dict[str, str]] = {
     "FKV070": "counts or a sample that a statistic is not defined for",
     "FKV071": "a thresholds file that is not valid",
     "FKV072": "too few samples for the claim",
-    "FKV073": "two readers of the semantics that disagree on a schedule",
+    "FKV073": "two interpreters of the semantics that disagree on a schedule",
     "FKV076": "an acceptance file that can not be read",
     "FKV075": "a cache folder that can not be written",
     "FKV074": "a policy without a kept acceptance at its parameters",

@@ -32,7 +32,7 @@ def title_of(names: Sequence[str], finding: Finding) -> str:
 
 
 def make_case(recipe: Recipe, invariant: str, *, seed: int, schedules: int) -> dict[str, Any] | None:
-    """The case of a shrunk schedule, or ``None`` if the Python reader doesn't see this conflict in it."""
+    """The case of a shrunk schedule, or ``None`` if the Python interpreter doesn't see this conflict in it."""
     histories = recipe.histories()
     arms = outcomes(histories)
     full = (1 << len(recipe.policies)) - 1

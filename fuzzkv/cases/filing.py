@@ -1,4 +1,4 @@
-"""From witnesses to filed cases: each kind of failure is shrunk, checked by the Python reader and written, once.
+"""From witnesses to filed cases: each class of failure is shrunk, checked by the Python interpreter and written, once.
 
 A kind is filed quickly as soon as it is seen (:meth:`Filing.keep`), so that a kill loses nothing, and
 thoroughly in the end (:meth:`Filing.settle`), which replaces the quick file.  A hunt and a gate file in this way.
@@ -28,7 +28,7 @@ from fuzzkv.targets.model.recipe import Recipe, narrowed
 
 @dataclass(frozen=True)
 class Witness:
-    """A schedule that shows a kind of failure on a machine of this configuration.
+    """A schedule that shows a class of failure on a machine of this configuration.
 
     ``drawn`` schedules had been looked at by then; ``worse`` says that bytes ended up worse than in every subset.
     """
@@ -64,10 +64,10 @@ def witnesses(tally: Tally, config: Config) -> Iterator[Witness]:
 
 @dataclass
 class Filing:
-    """Files the kinds of failures of one policy set into ``folder``; ``engine`` is of the whole set.
+    """Files the classes of failures of one policy set into ``folder``; ``engine`` is of the whole set.
 
     ``filed`` holds by kind what is written, the latest last, and what couldn't be; ``broken`` the kinds whose
-    schedule the Python reader didn't confirm (FKV073).  With ``damage`` a shrunk case keeps bytes that end up
+    schedule the Python interpreter didn't confirm (FKV073).  With ``damage`` a shrunk case keeps bytes that end up
     worse than in every subset, which is what an engine can confirm; without, the shortest schedule wins.  Errors
     of writing that are ``forgiven`` are told, and their case is in ``filed`` all the same; any other is raised.
     """
@@ -87,7 +87,7 @@ class Filing:
         self._engines = {self.engine.config: self.engine}
 
     def agrees(self, witness: Witness) -> bool:
-        """Whether the Python reader comes to the same states event by event, as it did for this kind so far; a hit
+        """Whether the Python interpreter comes to the same states event by event, as it did for this kind so far; a hit
         of a search counts only then.
         """
         kind = witness.failure_class
@@ -195,7 +195,7 @@ class Filing:
         return None if shrunk is None or shrunk[1].consequence else shrunk[0]
 
     def _made(self, witness: Witness, events: Events) -> Filed | None:
-        """The case of a shrunk schedule, or ``None`` if the Python reader doesn't see the failure in it."""
+        """The case of a shrunk schedule, or ``None`` if the Python interpreter doesn't see the failure in it."""
         kind = witness.failure_class
         chosen, small = narrowed(self.engine.policies, self._mask(kind), events)
         recipe = Recipe(small, chosen, witness.config)
@@ -211,7 +211,7 @@ class Filing:
 
     def _disagree(self, kind: FailureClass) -> None:
         self.broken.append(kind)
-        text = f"{kind.invariant} of {'+'.join(kind.policies)}: the readers disagree on its schedule"
+        text = f"{kind.invariant} of {'+'.join(kind.policies)}: the interpreters disagree on its schedule"
         self._tell(WarningRaised("FKV073", text, "Please report this: it is a fault of fuzzkv."))
 
     def _tidy(self) -> None:

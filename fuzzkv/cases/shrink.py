@@ -55,7 +55,7 @@ def cost(events: Events) -> tuple[int, int, int, Events]:
 
 @dataclass(frozen=True)
 class Goal:
-    """What a shrunk schedule must still show: this kind of conflict, and these qualities if the first
+    """What a shrunk schedule must still show: this class of conflict, and these qualities if the first
     schedule had them.
     """
 

@@ -48,26 +48,26 @@ def conform(target: str, policies: str, max_time: str, seed: int, as_json: bool,
     from fuzzkv.core.options import parse_policies, parse_seconds
     from fuzzkv.targets.environments import find
     from fuzzkv.targets.vllm.conform import conformance as way
-    from fuzzkv.targets.vllm.pool.fork_server import Nursery
-    from fuzzkv.targets.vllm.pool.process import ProcessLife
+    from fuzzkv.targets.vllm.pool.fork_server import ForkServer
+    from fuzzkv.targets.vllm.pool.process import EngineProcess
 
     chosen = way.chosen(parse_policies(policies) if policies else way.USUAL)
     seconds = parse_seconds(max_time)
     environment = find(target)
     engine = environment.required("cpu")
     live = Live()
-    nursery = Nursery(environment.interpreter)
+    fork_server = ForkServer(environment.interpreter)
 
-    def start(config: Any) -> ProcessLife:
-        command = nursery.command() if nursery.ready() else None
-        return ProcessLife(
+    def start(config: Any) -> EngineProcess:
+        command = fork_server.command() if fork_server.ready() else None
+        return EngineProcess(
             config, watchers=(way.LOOKING,), interpreter=environment.interpreter, command=command
         )
 
     try:
         rows = way.conformance(chosen, start, seed=seed, seconds=seconds, tell=live)
     finally:
-        nursery.close()
+        fork_server.close()
     live.end()
     report = way.report(rows, engine=engine, seed=seed)
     if as_json:
@@ -81,7 +81,7 @@ def show(report: dict[str, Any], rows: Any, out: Any) -> None:
     """A table of the sets, one of the known gaps, and what nothing explains."""
     from rich.table import Table
 
-    from fuzzkv.report.summary import counted
+    from fuzzkv.core.glossary import counted
     from fuzzkv.targets.vllm.conform.differences import CLASSES
 
     table = Table(title=f"{report['engine']} against the model")

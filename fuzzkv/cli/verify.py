@@ -128,7 +128,7 @@ def verify(
 
 
 def _kept(keeping: BoundRecorder) -> str:
-    from fuzzkv.report.summary import counted
+    from fuzzkv.core.glossary import counted
 
     noted = f"kept in {keeping.corpus}: {counted(len(keeping.noted), 'length')} shown to be the shortest"
     return noted + "".join(f"; a shorter case, {case}" for case in keeping.filed)

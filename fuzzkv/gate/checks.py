@@ -149,7 +149,9 @@ class Gate:
     def settle(self) -> None:
         """Shrink and file what was found."""
         if self.filing is not None and self.found:
-            self.tell(PhaseStarted("shrink", len(self.found), "kinds of failures to their shortest schedule"))
+            self.tell(
+                PhaseStarted("shrink", len(self.found), "classes of failures to their shortest schedule")
+            )
             began = time.monotonic()
             names = [policy.name for policy in self.lineup.policies]
             kinds = sorted(self.found, key=lambda kind: order(kind, names))

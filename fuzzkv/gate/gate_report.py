@@ -212,7 +212,7 @@ def _shown_by(run: Gate, done: Filed) -> list[str]:
 
 def _errors(run: Gate) -> list[ReportRow]:
     broken = run.filing.broken if run.filing is not None else []
-    text = "the readers disagree on its schedule: please report this, it is a fault of fuzzkv"
+    text = "the interpreters disagree on its schedule: please report this, it is a fault of fuzzkv"
     return [
         {"code": "FKV073", "policies": list(kind.policies), "invariant": kind.invariant, "text": text}
         for kind in broken

@@ -2,7 +2,7 @@
 
 Subsets come first, the empty one before all: one that passes the whole scope need not be run beside a larger set any
 more, because a control arm that can't fail says nothing.  What a larger set breaks is a conflict if every smaller one
-passes under the same schedule; it is filed or printed only after the Python reader agreed.
+passes under the same schedule; it is filed or printed only after the Python interpreter agreed.
 
 What the answers mean: ``exhausted`` is a statement about every schedule of the scope, ``bounded(d)`` about those of up to d
 events.  Witnesses are shortest: no schedule of the scope with fewer events shows the class.  A class is an invariant, its
@@ -47,7 +47,7 @@ Tell = Callable[[tuple[str, ...], Explored], None]
 
 @dataclass(frozen=True)
 class Conflict:
-    """A class that the Python reader agreed to: the shortest schedule, what it shows, and one line about it."""
+    """A class that the Python interpreter agreed to: the shortest schedule, what it shows, and one line about it."""
 
     recipe: Recipe
     finding: Finding
@@ -77,7 +77,7 @@ class ExhaustResult:
     """The results of all subsets, in the order in which they were searched.
 
     ``events`` names the kinds of events that were enumerated, each with how many of it a schedule has at most (``None``:
-    without number).  ``conflicts`` are the kinds of conflict, without those that a smaller set shows in the same way.
+    without number).  ``conflicts`` are the classes of conflict, without those that a smaller set shows in the same way.
     """
 
     events: dict[str, int | None] = field(default_factory=dict)
@@ -151,7 +151,7 @@ def exhaust(
     ``memory`` is in bytes and bounds the whole process; ``depth`` bounds the events of a schedule, ``seconds`` the time of
     all searches together.  With ``corpus`` conflicts are filed there, as a hunt does.  ``tell`` hears of progress.  Raises
     ``UsageError`` for policies in free Python (FKV038) and numbers out of range, and ``EnvironmentFailure`` (FKV073) if the
-    Python reader doesn't see what the compiled one found.
+    Python interpreter doesn't see what the compiled one found.
     """
     explorer = Explorer(policies, config, scope, memory=memory, enforce=enforce)
     result = ExhaustResult(scope.budgets(explorer.extras))
@@ -195,7 +195,7 @@ def _agreed(
     enforce: bool,
     corpus: Path | None,
 ) -> Conflict:
-    """The conflict of a witness, once the Python reader has seen it; filed if it is one of two policies or more."""
+    """The conflict of a witness, once the Python interpreter has seen it; filed if it is one of two policies or more."""
     wanted = witness.failure_class
     mask = mask_of([policy.name for policy in policies], wanted.policies)
     chosen, schedule = narrowed(policies, mask, witness.events)
@@ -212,7 +212,7 @@ def _agreed(
         raise EnvironmentFailure(
             code="FKV073",
             value=f"{wanted.invariant} of {names}",
-            reason="the Python reader doesn't see what the compiled one found",
+            reason="the Python interpreter doesn't see what the compiled one found",
             cure="Please report this: it is a fault of fuzzkv.",
         )
     case = None

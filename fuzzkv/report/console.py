@@ -20,8 +20,9 @@ from rich.table import Table
 from rich.text import Text
 
 from fuzzkv import events as ev
+from fuzzkv.core.glossary import counted
 from fuzzkv.report.gate import gate_page
-from fuzzkv.report.summary import counted, policy_text, summary
+from fuzzkv.report.summary import policy_text, summary
 
 PHASES: Final = ("accept", "solver", "search", "shrink", "confirm", "file")
 GATE_PHASES: Final = ("accept", "replay", "search", "shrink")
@@ -168,7 +169,7 @@ class ConsoleReport:
         )
 
     def _on_SolverDone(self, event: ev.SolverDone) -> None:
-        shown = f"shows {counted(event.classes, 'kind')} of failure" if event.classes else "is safe"
+        shown = f"shows {counted(event.classes, 'class')} of failure" if event.classes else "is safe"
         ended = f"; {event.ended}" if event.ended else ""
         window = f"{event.requests} x {event.pages} pages"
         self._say(
@@ -179,9 +180,9 @@ class ConsoleReport:
         for line in search_lines(event):
             self._say(f"  {line}")
 
-    def _on_LivesDone(self, event: ev.LivesDone) -> None:
+    def _on_EngineSearchDone(self, event: ev.EngineSearchDone) -> None:
         self._say(
-            f"  {counted(event.schedules, 'schedule')} of {counted(event.sets, 'set')} on {counted(event.lives, 'engine')}, "
+            f"  {counted(event.schedules, 'schedule')} of {counted(event.sets, 'set')} on {counted(event.engines, 'engine')}, "
             f"{counted(event.steps, 'step')} in all; "
             f"{event.pairs} of {event.of_pairs} pairs, {event.triples} of {event.of_triples} triples; "
             f"{event.states:,} abstract states"
@@ -293,7 +294,7 @@ def progress_text(event: ev.Progress) -> str:
     if event.events_per_s:
         parts.append(f"{rate_text(event.events_per_s)} events/s")
     if event.cases or event.classes:
-        parts.append(f"{event.cases:,} failing in {counted(event.classes, 'kind')}")
+        parts.append(f"{event.cases:,} failing in {counted(event.classes, 'class')}")
     return ", ".join(parts)
 
 
@@ -306,7 +307,7 @@ def search_lines(event: ev.SearchDone) -> list[str]:
     return [
         f"{counted(event.schedules, 'schedule')}{by}{ended}; {word} of levels {event.covered:,} of {event.combinations:,}; "
         f"{event.states:,} transitions between abstract states",
-        f"residual risk: the next schedule shows a new kind of failure with probability {risk} "
+        f"residual risk: the next schedule shows a new class of failure with probability {risk} "
         f"(estimated; {event.bound:.2g} with its sampling error; {event.singletons} of {event.classes} kinds were seen once)",
     ]
 

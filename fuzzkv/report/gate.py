@@ -15,6 +15,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from fuzzkv.core.glossary import counted
 from fuzzkv.report.summary import policy_text
 
 STYLES: Final = {
@@ -26,14 +27,14 @@ STYLES: Final = {
 }
 CLOSING: Final = {
     "clean": ("No conflict found", "bold green"),
-    "conflict": ("{kinds} of conflict with {candidate}", "bold red"),
+    "conflict": ("{classes} of conflict with {candidate}", "bold red"),
     "single-policy": ("{candidate} fails alone, so it is not let in", "bold red"),
     "vacuous": (
         "Vacuous: {candidate} was not exercised beside the others, so this proves nothing",
         "bold magenta",
     ),
     "failed": ("The gate could not finish", "bold magenta"),
-    "interrupted": ("Interrupted. {kinds} of failures found so far", "bold magenta"),
+    "interrupted": ("Interrupted. {classes} of failures found so far", "bold magenta"),
 }
 
 
@@ -73,8 +74,7 @@ def closing(report: Mapping[str, Any]) -> Text:
     """The last line: what came out, how long it took, and the exit code."""
     words, style = CLOSING[report["outcome"]]
     count = len(report["failures"])
-    kinds = f"{count} kind{'' if count == 1 else 's'}"
-    said = words.format(candidate=report["candidate"], kinds=kinds)
+    said = words.format(candidate=report["candidate"], classes=counted(count, "class"))
     return Text.assemble(
         (said, style), f" ({report['seconds']:.0f} s, seed {report['seed']}; exit {report['exit_code']})"
     )

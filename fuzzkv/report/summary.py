@@ -16,6 +16,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from fuzzkv.core.glossary import counted
 from fuzzkv.events import HuntFinished
 
 Case = Mapping[str, Any]
@@ -32,11 +33,6 @@ STYLES: Final = {
     "single-policy": "magenta",
     "not confirmed": "magenta",
 }
-
-
-def counted(count: int, noun: str) -> str:
-    """``"1 schedule"``, ``"1,200 schedules"``: nouns whose plural takes an s."""
-    return f"{count:,} {noun}{'s' if count != 1 else ''}"
 
 
 def policy_text(policies: Sequence[str]) -> str:
@@ -173,7 +169,7 @@ def summary(
 
 def closing(finished: HuntFinished) -> Text:
     """The last line: what came out, after how much work, and the exit code."""
-    kinds = f"{counted(finished.classes, 'kind')} of conflict"
+    kinds = f"{counted(finished.classes, 'class')} of conflict"
     says = {
         "clean": ("No conflict found", "bold green"),
         "conflict": (f"{kinds} found, {finished.confirmed} confirmed on a real engine", "bold red"),

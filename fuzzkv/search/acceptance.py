@@ -95,7 +95,7 @@ def try_alone(engine: BulkEngine, policy: str, *, seed: int, schedules: int) -> 
 
 
 def fault_of(policy: Policy, config: Config) -> str:
-    """How the policy's rule fails on the Python reader, or an empty string if it runs and does the same again.
+    """How the policy's rule fails on the Python interpreter, or an empty string if it runs and does the same again.
 
     Looked at before anything is compiled, where a fault would end the process.  Raises ``UsageError``
     (FKV036) for a rule that leaves the vocabulary.

@@ -26,7 +26,7 @@ LOOK = 100
 
 
 def first_look(policies: Sequence[Policy], config: Config, options: HuntOptions) -> Iterator[Witness]:
-    """The kinds of conflicts among the first schedules of a hunt, each as soon as it is seen; ``drawn`` schedules
+    """The classes of conflicts among the first schedules of a hunt, each as soon as it is seen; ``drawn`` schedules
     had been looked at by then.
 
     None with a policy that fails alone on as many, or that is called back in Python.

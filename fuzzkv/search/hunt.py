@@ -82,7 +82,7 @@ class _Hunt:
             for w in found
             if len(w.failure_class.policies) > 1 and not part_of_known(w.failure_class, kinds)
         ]
-        self.tell(PhaseStarted("shrink", len(wanted), "kinds of failures to their shortest schedule"))
+        self.tell(PhaseStarted("shrink", len(wanted), "classes of failures to their shortest schedule"))
         search.filing.settle(wanted, kinds)
 
     def confirm_all(self, filing: Filing) -> None:

@@ -1,4 +1,4 @@
-"""The search of a hunt: rounds of schedules, in which every kind of failure that is new is told and filed at once."""
+"""The search of a hunt: rounds of schedules, in which every class of failure that is new is told and filed at once."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class Search:
         self._tell_reached(early and self.tally.drawn < self.total)
 
     def found(self) -> list[Witness]:
-        """The kinds met, each with its best schedule, if the readers agree on that; then those of the solver and of the first
+        """The kinds met, each with its best schedule, if the interpreters agree on that; then those of the solver and of the first
         look.
         """
         met = [*witnesses(self.tally, self.engine.config), *self.solved, *self.early]

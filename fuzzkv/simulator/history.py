@@ -72,7 +72,7 @@ def run_history(
     enforce: bool = False,
     plain: bool = False,
 ) -> History:
-    """Run a schedule for the policies in ``mask`` on the Python reader and keep everything.
+    """Run a schedule for the policies in ``mask`` on the Python interpreter and keep everything.
 
     ``policies[k]`` is slot ``k`` of the schedule.  ``plain`` uses the unrewritten text (its records come from
     ``note``).

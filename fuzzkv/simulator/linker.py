@@ -1,4 +1,4 @@
-"""Writes a text of the vocabulary out as plain source, for the fast Python reader and for the compiled one.
+"""Writes a text of the vocabulary out as plain source, for the fast Python interpreter and for the compiled one.
 
 Starting from some functions, everything that they call is collected; ``get``, ``ite``, the guarded writes and
 so on are written out in place, names of columns and parameters become numbers, and what is left is one flat

@@ -170,5 +170,5 @@ class Ascent:
         elif excused:
             climb.space = climb.space.beside(judged.failing)
         else:
-            # Neither shown nor excused: the readers disagree, and whoever asked has to say so.
+            # Neither shown nor excused: the interpreters disagree, and whoever asked has to say so.
             climb.ending = "disagreement"

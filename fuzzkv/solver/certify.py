@@ -136,7 +136,7 @@ def certify(
 ) -> Certificate:
     """Certify a case, in so much time.
 
-    Raises as ``read_case`` does, and ``EnvironmentFailure``: FKV062 without Z3's program, FKV073 where the readers disagree.
+    Raises as ``read_case`` does, and ``EnvironmentFailure``: FKV062 without Z3's program, FKV073 where the interpreters disagree.
     """
     began = time.monotonic()
     recipe = read_case(case, allowed={policy.name: policy for policy in policies})

@@ -22,7 +22,7 @@ class Shortest:
     """The shortest schedule known; ``proved`` says that the solver found none with fewer events in the space.
 
     ``spurious`` answers were schedules that don't show the class on the machine; ``questions`` were asked.  ``denied``: the
-    last answer was one although no smaller set fails under it; then the readers differ, in this window at least.
+    last answer was one although no smaller set fails under it; then the interpreters differ, in this window at least.
     """
 
     events: Events

@@ -228,7 +228,7 @@ class Verification:
         """Look into the corpus, search by chance (if ``seeded``), then let the solver search and refute for so long.
 
         An interrupt ends it: what is known by then is the result.
-        Raises ``EnvironmentFailure`` (FKV062) without Z3's program, and FKV073 where the readers disagree.
+        Raises ``EnvironmentFailure`` (FKV062) without Z3's program, and FKV073 where the interpreters disagree.
         """
         began = time.monotonic()
 
@@ -277,7 +277,7 @@ class Verification:
         """Add what a short search finds: classes that aren't known, and shorter schedules of those that are."""
 
         def drawn(schedules: int, classes: int) -> None:
-            self._say(f"a short search: {schedules:,} schedules, kinds of failures: {classes}")
+            self._say(f"a short search: {schedules:,} schedules, classes of failures: {classes}")
 
         found = first_schedules(
             self.policies, self.config, enforce=self.enforce, seed=seed, tell=drawn, late=late

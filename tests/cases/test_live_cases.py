@@ -81,7 +81,8 @@ def test_the_engine_that_found_it_is_no_part_of_the_id() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"target": "torch"}, "target"),
+        ({"target": "model"}, "target"),
+        ({"target": "Torch 2"}, "target"),
         ({"schedule": [["step", 1, 0]]}, "schedule[0]"),
         ({"schedule": [["act", 1, 0, 0]]}, "schedule[0][0]"),
         ({"schedule": [["step", 1, 0, 99]]}, "schedule[0][3]"),
@@ -217,11 +218,11 @@ def test_hunt_and_replay(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         "hunt", "--target", "vllm", "--policies", names, "--max-examples", "150", "--report-dir", "r"
     )
     assert code == 1 and not err
-    assert "engine toy 1" in out and "1 kind of conflict found, 1 confirmed on a real engine" in out
+    assert "engine toy 1" in out and "1 class of conflict found, 1 confirmed on a real engine" in out
     assert "1 of 1 pairs" in out and "vllm:offload-lru passes alone" in out
     report = json.loads((tmp_path / "r" / "hunt.json").read_text())
     (found,) = report["cases"]
-    assert (tmp_path / "r" / "events.ndjson").read_text().count("LivesDone") == 1
+    assert (tmp_path / "r" / "events.ndjson").read_text().count("EngineSearchDone") == 1
     code, out, _ = run("replay", found)
     assert code == 1 and f"{found} on toy 1: fails. I4 foreign" in out and "3 of 3 subsets pass" in out
     code, out, _ = run("corpus", "show", found)

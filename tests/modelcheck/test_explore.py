@@ -105,7 +105,7 @@ TINY = tuple(
 def every_class(
     policies: tuple[Policy, ...], mask: int, scope: Scope, config: Config, depth: int
 ) -> dict[FailureClass, int]:
-    """The classes of one set and their shortest lengths, from trying every schedule in the Python reader."""
+    """The classes of one set and their shortest lengths, from trying every schedule in the Python interpreter."""
     names = tuple(policy.name for policy in policies)
     arms = [sub for sub in range(mask + 1) if sub & mask == sub]
     apply = python_apply(policies)

@@ -44,7 +44,7 @@ every_plant = pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.m
 
 
 def run(rule: Rule, events: Sequence[Event], *, enforce: bool = False) -> tuple[list[int], Outcome]:
-    """The last state of a schedule for one rule, and what it came to, in the plain reader."""
+    """The last state of a schedule for one rule, and what it came to, in the plain interpreter."""
     chosen = (policy("x", rule),)
     state = first_state(CONFIG, chosen, enforce=enforce)
     apply = plain_apply(chosen)

@@ -94,7 +94,7 @@ def test_state_in_python_is_cleared_before_every_run() -> None:
     assert numbers(engine) == numbers(again) and any(
         found.failure_class.policies == engine.names for found in engine.classes
     )
-    # The Python reader clears it too.
+    # The Python interpreter clears it too.
     events = ((ARRIVE, 0, 3), (ACT, 1, 0), (ACT, 1, 0), (TICK, 20, 0), (ACT, 1, 0), (ACT, 1, 0))
     schedule = Schedule(("careful", "counting"), events)
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""The solver's relation and the Python reader agree on every cell after every event, and every case is a path of it."""
+"""The solver's relation and the Python interpreter agree on every cell after every event, and every case is a path of it."""
 
 from __future__ import annotations
 

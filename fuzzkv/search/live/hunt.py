@@ -17,11 +17,11 @@ from fuzzkv.cases.case import Case
 from fuzzkv.cases.session_shrink import TRIES
 from fuzzkv.events import (
     AcceptanceDone,
+    EngineSearchDone,
     Event,
     HuntFinished,
     HuntStarted,
     Listener,
-    LivesDone,
     Outcome,
     PhaseStarted,
     WarningRaised,
@@ -47,7 +47,7 @@ KEEP: Final = 4
 
 @dataclass(frozen=True, kw_only=True)
 class LiveOptions:
-    """What a hunt over lives may be told: ``max_examples`` schedules a set, ``max_time`` seconds for everything (None: no
+    """What a hunt on engines may be told: ``max_examples`` schedules a set, ``max_time`` seconds for everything (None: no
     bound; one of the two must be given); ``strength`` 2 looks at pairs, 3 at triples too; ``tries`` bounds a shrink;
     ``database`` is the folder of Hypothesis' example database (None: nothing is remembered).
     """
@@ -101,7 +101,7 @@ class LiveHunt:
         )
 
     def run(self) -> LiveResult:
-        """Run it all.  ``KeyboardInterrupt`` ends it with what was found; other errors close the lives and go on."""
+        """Run it all.  ``KeyboardInterrupt`` ends it with what was found; other errors close the engines and go on."""
         self.began = time.monotonic()
         names = tuple(p.name for p in self.options.policies)
         self._tell(HuntStarted(names, self.options.seed, engine=self.target.engine, fuzzkv=__version__))
@@ -166,7 +166,7 @@ class LiveHunt:
             self.entrants, search.rows, conflict=bool(cases), interrupted=interrupted
         )
         sets = [row.policies for row in search.rows if row.schedules]
-        done = LivesDone(
+        done = EngineSearchDone(
             search.schedules,
             self.session.steps,
             self.session.started,

@@ -1,4 +1,4 @@
-"""The search of a hunt over lives: set by set, schedules are drawn, run and judged; what is new is filed at once."""
+"""The search of a hunt on engines: set by set, schedules are drawn, run and judged; what is new is filed at once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LIFE: Final = 12.0
 SHRINKING: Final = 0.2
 """The share of the time that is kept free for shrinking, so that every set has its turn; what is left goes to the last."""
 DISMISSED: Final = 2
-"""How often a kind of failure is looked into that comes to neither a conflict nor a policy that fails alone."""
+"""How often a class of failure is looked into that comes to neither a conflict nor a policy that fails alone."""
 
 
 @dataclass

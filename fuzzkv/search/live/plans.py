@@ -1,7 +1,7 @@
 """Which sets of policies a hunt looks at: pairs, then triples; or larger sets that cover them, where there are too many.
 
-An engine takes seconds to start, so every set costs a life.  A large set that fails is reduced to its smallest failing
-part (:mod:`fuzzkv.targets.arms`), so one life of six policies looks at fifteen pairs at once.
+An engine takes seconds to start, so every set costs an engine.  A large set that fails is reduced to its smallest failing
+part (:mod:`fuzzkv.targets.arms`), so one engine of six policies looks at fifteen pairs at once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The compiled reader: one core for every policy set, and each rule compiled on its own.
+"""The compiled interpreter: one core for every policy set, and each rule compiled on its own.
 
 The core is the written-out text of all events with the functions of ``simulator.bulk.search`` behind it; it knows no
 policy.  A rule of the vocabulary becomes a C function of its own, which the core calls by its address, so a new

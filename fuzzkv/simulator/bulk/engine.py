@@ -265,7 +265,7 @@ class BulkEngine:
         return Schedule(self.names, _as_events(events[:length]))
 
     def agrees(self, events: Sequence[Event], mask: int) -> bool:
-        """Whether the Python reader and the compiled one come to the same state after every event, for the set
+        """Whether the Python interpreter and the compiled one come to the same state after every event, for the set
         and all its subsets.
         """
         steps = np.array(events, dtype=np.int64).reshape(-1, 3)

@@ -96,7 +96,7 @@ def _refused(error: OSError) -> EnvironmentFailure:
     return EnvironmentFailure(
         code="FKV075",
         value=str(cache_folder() / "compiled"),
-        reason=f"the compiled reader can't be kept there ({error.strerror or error})",
+        reason=f"the compiled interpreter can't be kept there ({error.strerror or error})",
         cure="Free some space, or set FUZZKV_CACHE to a folder that you may write.",
     )
 

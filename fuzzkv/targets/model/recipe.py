@@ -29,7 +29,7 @@ class Recipe:
         return tuple(sorted({name for policy in self.policies for name in policy.workload}))
 
     def histories(self, *, enforce: bool = False, on: bool = False) -> dict[int, History]:
-        """Histories of every subset of the policies, by mask, on the Python reader.
+        """Histories of every subset of the policies, by mask, on the Python interpreter.
 
         ``on`` goes on with what always happens after a schedule.
         """

@@ -1,4 +1,4 @@
-"""Coverage of a hunt over lives: abstract states of page events.
+"""Coverage of a hunt on engines: abstract states of page events.
 
 A device block, a page's key and a host page each remember the last two things that happened to them; an abstract state is
 an event together with that, and with how many stores and loads are in flight (0, 1, 2 or more).  Numbers of blocks and

@@ -9,14 +9,14 @@ from fuzzkv.targets.base import Arm
 from fuzzkv.targets.vllm.engine.config import EngineConfig
 from fuzzkv.targets.vllm.history import TIE, LiveHistory
 from fuzzkv.targets.vllm.policies import LivePolicy
-from fuzzkv.targets.vllm.pool.engine_pool import Lives, Start
+from fuzzkv.targets.vllm.pool.engine_pool import EnginePool, Start
 from fuzzkv.targets.vllm.schedule import LiveSchedule
 
 Judge = Callable[[Sequence[LivePolicy], LiveSchedule, LiveHistory], tuple[Failure, ...]]
 """What is wrong with a run of a set: what the engine's watchers saw, and tokens that its control doesn't have."""
 
 
-class EngineSession(Lives):
+class EngineSession(EnginePool):
     """Runs and judges arms on engines that ``start`` makes over ``base``; at most ``keep`` are open."""
 
     def __init__(self, start: Start, base: EngineConfig, judge: Judge, *, keep: int) -> None:

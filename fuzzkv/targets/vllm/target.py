@@ -21,8 +21,8 @@ from fuzzkv.targets.vllm.kept_log import history_of
 from fuzzkv.targets.vllm.language import EngineLanguage
 from fuzzkv.targets.vllm.policies import LivePolicy, resolve
 from fuzzkv.targets.vllm.pool.engine_pool import Start
-from fuzzkv.targets.vllm.pool.fork_server import Nursery
-from fuzzkv.targets.vllm.pool.process import ProcessLife
+from fuzzkv.targets.vllm.pool.fork_server import ForkServer
+from fuzzkv.targets.vllm.pool.process import EngineProcess
 from fuzzkv.targets.vllm.schedule import LiveSchedule, schedule_from_json
 from fuzzkv.targets.vllm.session import EngineSession, Judge
 
@@ -30,11 +30,11 @@ BASE: Final = EngineConfig(pages=128)
 """The plain engine: eight requests of the longest context fit side by side."""
 
 CONTENT: Final = "fuzzkv.targets.vllm.content.oracles:watch_content"
-"""What looks on inside a life: the bytes of every page that a request may read."""
+"""What looks on inside an engine: the bytes of every page that a request may read."""
 BOUNDARY: Final = "fuzzkv.targets.vllm.plugin.watcher:watch"
 """The same where a user's own code plugs in: vLLM's rules for it."""
 UNREADABLE: Final = "FKV110"
-"""Pages of some number formats can't be read as numbers; their lives go unwatched, and tokens still tell."""
+"""Pages of some number formats can't be read as numbers; their engines go unwatched, and tokens still tell."""
 
 
 CAN: Final = frozenset({"hunt", "replay", "explain", "shrink", "gate"})
@@ -152,34 +152,36 @@ class Engines:
         self.interpreter = environment.interpreter
         self.judge = TokenJudge(self._control)
         self.unwatched: set[str] = set()
-        self._nursery = Nursery(self.interpreter)
+        self._fork_server = ForkServer(self.interpreter)
 
     def target(self, base: EngineConfig) -> EngineTarget:
         """These engines over a plain configuration."""
         return EngineTarget(self.start, self.judge, self.name, base, self.judge.too_far)
 
-    def start(self, config: EngineConfig) -> ProcessLife:
-        """A life of this configuration.  Raises ``EnvironmentFailure`` with what the engine said."""
-        command = self._nursery.command() if self._nursery.ready() else None
+    def start(self, config: EngineConfig) -> EngineProcess:
+        """An engine of this configuration.  Raises ``EnvironmentFailure`` with what the engine said."""
+        command = self._fork_server.command() if self._fork_server.ready() else None
         foreign = config.tier is not None and bool(config.tier.module or config.tier.spec)
         boundary = (BOUNDARY,) if foreign else ()
         if config.kv_dtype not in self.unwatched:
             try:
-                return self._life(config, (CONTENT, *boundary), command)
+                return self._instance(config, (CONTENT, *boundary), command)
             except EnvironmentFailure as error:
                 if error.code != UNREADABLE:
                     raise
                 self.unwatched.add(config.kv_dtype)
-        return self._life(config, boundary, command)
+        return self._instance(config, boundary, command)
 
-    def _life(
+    def _instance(
         self, config: EngineConfig, watchers: Sequence[str], command: Sequence[str] | None
-    ) -> ProcessLife:
-        return ProcessLife(config, watchers=watchers, interpreter=self.interpreter, command=command)
+    ) -> EngineProcess:
+        return EngineProcess(config, watchers=watchers, interpreter=self.interpreter, command=command)
 
     def _control(self, model: str, kv_dtype: str) -> Control:
         command = (
-            self._nursery.command("fuzzkv.targets.vllm.content.control") if self._nursery.ready() else ()
+            self._fork_server.command("fuzzkv.targets.vllm.content.control")
+            if self._fork_server.ready()
+            else ()
         )
         return Control(
             model,
@@ -195,4 +197,4 @@ class Engines:
 
     def __exit__(self, *_: object) -> None:
         self.judge.close()
-        self._nursery.close()
+        self._fork_server.close()

@@ -1,4 +1,4 @@
-"""The hunt over lives, on a toy engine: it finds a planted interplay fault, blames the smallest set, shrinks it, files one
+"""The hunt over engines, on a toy engine: it finds a planted interplay fault, blames the smallest set, shrinks it, files one
 case, and is silent on the repaired twin.
 """
 
@@ -26,7 +26,7 @@ from fuzzkv.targets.arms import judged
 from fuzzkv.targets.vllm.engine.config import EngineConfig
 from fuzzkv.targets.vllm.history import TIE, LiveHistory
 from fuzzkv.targets.vllm.policies import resolve
-from fuzzkv.targets.vllm.pool.engine_pool import Life, LifeDied
+from fuzzkv.targets.vllm.pool.engine_pool import EngineDied, EngineInstance
 from fuzzkv.targets.vllm.schedule import LiveSchedule
 from fuzzkv.targets.vllm.session import EngineSession
 from fuzzkv.targets.vllm.target import EngineTarget
@@ -42,7 +42,7 @@ def judge(policies: object, schedule: object, history: LiveHistory) -> tuple[Fai
 
 def hunt(
     folder: Path,
-    start: Callable[[EngineConfig], Life],
+    start: Callable[[EngineConfig], EngineInstance],
     names: tuple[str, ...] = (*PAIR, "vllm:preempt"),
     **options: Any,
 ) -> tuple[LiveResult, list[ev.Event]]:
@@ -52,7 +52,7 @@ def hunt(
     return run.run(), heard
 
 
-def target(start: Callable[[EngineConfig], Life]) -> EngineTarget:
+def target(start: Callable[[EngineConfig], EngineInstance]) -> EngineTarget:
     return EngineTarget(start, judge, "toy 1")
 
 
@@ -87,7 +87,7 @@ def test_the_clean_twin_is_silent(tmp_path: Path) -> None:
     report = result.report
     assert (report["pairs"], report["of_pairs"], report["triples"], report["of_triples"]) == (6, 6, 4, 4)
     assert all(row["all_acted"] > 0 and row["verdicts"] == {"clean": 120} for row in report["rows"])
-    assert report["states"] > 10 and report["schedules"] == 1200 and report["lives"] >= 8
+    assert report["states"] > 10 and report["schedules"] == 1200 and report["engines"] >= 8
     json.dumps(report)
     assert isinstance(heard[0], ev.HuntStarted) and isinstance(heard[-1], ev.HuntFinished)
 
@@ -179,7 +179,7 @@ def test_of_a_large_set_the_refused_part_is_found(tmp_path: Path) -> None:
 
 class Broken(ToyLife):
     def run(self, schedule: LiveSchedule) -> LiveHistory:
-        raise LifeDied("hung", "no answer in 60 s")
+        raise EngineDied("hung", "no answer in 60 s")
 
 
 def test_a_plain_engine_that_fails_ends_it(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_a_plain_engine_that_fails_ends_it(tmp_path: Path) -> None:
 
 
 class Moody(ToyLife):
-    """Fails once in a life, the first time both are on."""
+    """Fails once in an engine, the first time both are on."""
 
     failed = False
 
@@ -311,14 +311,14 @@ def test_few_engines_are_open_at_once(tmp_path: Path) -> None:
         made.append(ToyLife(config))
         return made[-1]
 
-    lives = EngineSession(start, EngineConfig(), judge, keep=2)
+    instances = EngineSession(start, EngineConfig(), judge, keep=2)
     for names in ([], PAIR[:1], PAIR[1:], PAIR[1:]):
-        lives.run(resolve(names) if names else (), LiveSchedule())
-    assert [life.closed for life in made] == [True, False, False] and lives.runs == 4
-    lives.run(resolve(PAIR[1:]), LiveSchedule(), fresh=True)
+        instances.run(resolve(names) if names else (), LiveSchedule())
+    assert [instance.closed for instance in made] == [True, False, False] and instances.runs == 4
+    instances.run(resolve(PAIR[1:]), LiveSchedule(), fresh=True)
     assert len(made) == 4 and made[2].closed
-    lives.close()
-    assert all(life.closed for life in made)
+    instances.close()
+    assert all(instance.closed for instance in made)
 
 
 def test_a_large_set_is_reduced_before_its_subsets_run() -> None:

@@ -236,25 +236,25 @@ def test_without_taps_the_tokens_are_the_same(driver: Any, live: Any) -> None:
 
 @pytest.mark.slow
 def test_two_processes_give_the_same_logs(tmp_path: Any) -> None:
-    from fuzzkv.targets.vllm.pool.process import ProcessLife
+    from fuzzkv.targets.vllm.pool.process import EngineProcess
     from tests.targets.vllm.conftest import SHARED
 
     schedules = drawn(12, 4)
     logs = []
     for number in range(2):
-        with ProcessLife(SHARED, folder=tmp_path / str(number)) as life:
-            logs.append([life.run(s).log for s in schedules])
-            assert life.rss > 100
+        with EngineProcess(SHARED, folder=tmp_path / str(number)) as instance:
+            logs.append([instance.run(s).log for s in schedules])
+            assert instance.rss > 100
     assert logs[0] == logs[1]
 
 
 @pytest.mark.slow
 def test_a_configuration_that_the_engine_refuses_is_told(tmp_path: Any) -> None:
     from fuzzkv.errors import EnvironmentFailure
-    from fuzzkv.targets.vllm.pool.process import ProcessLife
+    from fuzzkv.targets.vllm.pool.process import EngineProcess
 
     with pytest.raises(EnvironmentFailure, match="dtype"):
-        ProcessLife(EngineConfig(kv_dtype="fp9"), folder=tmp_path)
+        EngineProcess(EngineConfig(kv_dtype="fp9"), folder=tmp_path)
 
 
 LOAD_FAILS = LiveSchedule(
@@ -272,12 +272,12 @@ LOAD_FAILS = LiveSchedule(
 
 @pytest.mark.slow
 def test_failed_loads_that_are_told_by_the_connectors_protocol_are_looked_up_anew(tmp_path: Any) -> None:
-    from fuzzkv.targets.vllm.pool.process import ProcessLife
+    from fuzzkv.targets.vllm.pool.process import EngineProcess
 
     tier = TierConfig(failure="recover")
-    with ProcessLife(EngineConfig(prefix_cache=True, chunked=True, tier=tier), folder=tmp_path) as life:
-        history = life.run(LOAD_FAILS)
-        alone = life.run(LiveSchedule(events=(("arrive", 4, 17, 6),)))
+    with EngineProcess(EngineConfig(prefix_cache=True, chunked=True, tier=tier), folder=tmp_path) as instance:
+        history = instance.run(LOAD_FAILS)
+        alone = instance.run(LiveSchedule(events=(("arrive", 4, 17, 6),)))
     seen = names(history, "load+", "load!", "load-", "load=")
     assert seen == ["load+", "load!", "load=", "load+", "load-", "load="] and not history.failed
     assert history.tokens[1] == alone.tokens[0]
@@ -285,11 +285,11 @@ def test_failed_loads_that_are_told_by_the_connectors_protocol_are_looked_up_ane
 
 @pytest.mark.slow
 def test_failed_loads_that_are_reported_end_this_build_and_the_next_run_is_sound(tmp_path: Any) -> None:
-    from fuzzkv.targets.vllm.pool.process import ProcessLife
+    from fuzzkv.targets.vllm.pool.process import EngineProcess
 
     tier = TierConfig(failure="report")
-    with ProcessLife(EngineConfig(prefix_cache=True, chunked=True, tier=tier), folder=tmp_path) as life:
-        history = life.run(LOAD_FAILS)
+    with EngineProcess(EngineConfig(prefix_cache=True, chunked=True, tier=tier), folder=tmp_path) as instance:
+        history = instance.run(LOAD_FAILS)
         assert [(v.invariant, v.action) for v in history.failures] == [("I13", "died")]
         assert "AssertionError" in history.failures[0].text and "get_finished" in history.failures[0].text
-        assert not life.run(LiveSchedule(events=(("arrive", 4, 17, 6),))).failed
+        assert not instance.run(LiveSchedule(events=(("arrive", 4, 17, 6),))).failed

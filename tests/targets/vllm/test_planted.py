@@ -25,7 +25,7 @@ from fuzzkv.semantics.contract.evidence import COPY_IN, COPY_OUT
 from fuzzkv.targets.environments import here
 from fuzzkv.targets.vllm.history import LiveHistory
 from fuzzkv.targets.vllm.policies import LivePolicy, manifest_of, resolve
-from fuzzkv.targets.vllm.pool.process import ProcessLife
+from fuzzkv.targets.vllm.pool.process import EngineProcess
 from fuzzkv.targets.vllm.schedule import LiveSchedule
 from fuzzkv.targets.vllm.target import BASE, Engines
 
@@ -72,14 +72,14 @@ class Clock:
 
 
 class Calm:
-    """A life whose host tier is never reset: two resets in a row end this engine in an assertion of its own."""
+    """An engine whose host tier is never reset: two resets in a row end this engine in an assertion of its own."""
 
-    def __init__(self, life: ProcessLife) -> None:
-        self.life = life
-        self.close = life.close
+    def __init__(self, instance: EngineProcess) -> None:
+        self.instance = instance
+        self.close = instance.close
 
     def run(self, schedule: LiveSchedule) -> LiveHistory:
-        return self.life.run(
+        return self.instance.run(
             schedule.with_events([(op, 0 if op == "reset" else a, b, c) for op, a, b, c in schedule.events])
         )
 

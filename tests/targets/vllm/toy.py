@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from fuzzkv.core.results import Failure
 from fuzzkv.targets.vllm.engine.config import EngineConfig
 from fuzzkv.targets.vllm.history import LiveHistory, Row
-from fuzzkv.targets.vllm.pool.engine_pool import LifeDied
+from fuzzkv.targets.vllm.pool.engine_pool import EngineDied
 from fuzzkv.targets.vllm.schedule import BLOCK, LiveSchedule, fits, prompt, size, tail
 
 Key = tuple[int, ...]
@@ -100,7 +100,7 @@ class ToyLife:
                 self._end(running[a % len(running)], "aborted")
                 self.counters["aborts"] += 1
                 if self.deadly and self.counters["aborts"] > 1 and self.stores:
-                    raise LifeDied("died", "exit status -11")
+                    raise EngineDied("died", "exit status -11")
         elif op == "reset":
             self.index.clear()
             if a:

@@ -51,7 +51,7 @@ class PageWatcher:
 
 
 def watch_pages(engine: LiveEngine) -> PageWatcher:
-    """The watcher of a life. From now on its log says when the tier is asked what has ended."""
+    """The watcher of an engine. From now on its log says when the tier is asked what has ended."""
     poll = engine.link.poll
 
     def polled() -> list[Transfer]:

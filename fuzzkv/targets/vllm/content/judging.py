@@ -1,4 +1,4 @@
-"""What is wrong with a run of a set on a real engine: what the life saw itself, and tokens that an isolated control doesn't make.
+"""What is wrong with a run of a set on a real engine: what the engine saw itself, and tokens that an isolated control doesn't make.
 
 The control of a set is a plain engine with one request at a time, in the set's number format (a lossy format is compared
 with itself alone) and with its model.
@@ -64,7 +64,7 @@ class TokenJudge:
     def _sure(
         self, policies: Sequence[LivePolicy], history: LiveHistory, differ: set[int]
     ) -> tuple[Failure, ...]:
-        """What the life saw, less what a lossy format alone may come to.
+        """What the engine saw, less what a lossy format alone may come to.
 
         What deeper layers hold follows from what attention read of the rounded pages below, and one rounding there can change
         all of a page: where a set has a lossy format, values that are nobody's count only if the request's tokens differ too.

@@ -83,5 +83,5 @@ def _sides(engine: Any) -> list[Any]:
 
 
 def watch(engine: Any) -> BoundaryWatcher:
-    """A watcher for a life in a process of its own (``fuzzkv.targets.vllm.plugin.watcher:watch``)."""
+    """A watcher for an engine in a process of its own (``fuzzkv.targets.vllm.plugin.watcher:watch``)."""
     return BoundaryWatcher()

@@ -18,7 +18,7 @@ from fuzzkv.targets.vllm.conform.observing import LOOK
 from fuzzkv.targets.vllm.conform.small_configs import MOST, configured, draw
 from fuzzkv.targets.vllm.conform.translate import Translated, translate
 from fuzzkv.targets.vllm.history import LiveHistory, Row
-from fuzzkv.targets.vllm.pool.engine_pool import LifeDied
+from fuzzkv.targets.vllm.pool.engine_pool import EngineDied
 from fuzzkv.targets.vllm.schedule import LiveSchedule
 from tests.targets.vllm.conform.recorded import SCHEDULES, late_stores, places, recorded, with_log
 
@@ -235,11 +235,11 @@ def test_policies_without_translation_are_refused() -> None:
         chosen(["vllm:lora"])
 
 
-# -- the way of a run, over a life that plays logs back -----------------------------------------------------
+# -- the way of a run, over an engine that plays logs back -----------------------------------------------------
 
 
 class Played:
-    """A life that answers every schedule with a recorded run of its set."""
+    """An engine that answers every schedule with a recorded run of its set."""
 
     def __init__(self, history: LiveHistory | None) -> None:
         self.history, self.runs = history, 0
@@ -247,7 +247,7 @@ class Played:
     def run(self, schedule: LiveSchedule) -> LiveHistory:
         self.runs += 1
         if self.history is None:
-            raise LifeDied("hung", "no answer")
+            raise EngineDied("hung", "no answer")
         return self.history
 
     def __enter__(self) -> Played:
