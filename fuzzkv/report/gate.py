@@ -42,7 +42,7 @@ def gate_page(report: Mapping[str, Any], *, width: int = 100) -> RenderableType:
     """The whole page, to be printed without cropping: a command is one line, however long, to be pasted."""
     parts: list[RenderableType] = [check_table(report), Text()]
     for failure in report["failures"]:
-        parts += [*_failure(failure, width), Text()]
+        parts += [*_failure(failure, width, on_model="engine" not in report), Text()]
     for error in report["errors"]:
         parts.append(
             Text(
@@ -80,7 +80,7 @@ def closing(report: Mapping[str, Any]) -> Text:
     )
 
 
-def _failure(failure: Mapping[str, Any], width: int) -> list[RenderableType]:
+def _failure(failure: Mapping[str, Any], width: int, *, on_model: bool) -> list[RenderableType]:
     who = policy_text(failure["policies"])
     if not failure["invariant"]:
         return [Text.assemble((who, "bold"), f" is not accepted: {failure['title']}")]
@@ -94,7 +94,7 @@ def _failure(failure: Mapping[str, Any], width: int) -> list[RenderableType]:
         said.append(
             f"the contract would have refused it at event {failure['refused_at']} by the clause '{failure['clause']}'"
         )
-    else:
+    elif on_model:
         said.append("no clause of the contract refuses it")
     if failure["corpus"]:
         said.append(f"shown by {', '.join(failure['corpus'])} with the candidate standing in")
