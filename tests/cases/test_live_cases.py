@@ -81,8 +81,8 @@ def test_the_engine_that_found_it_is_no_part_of_the_id() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"target": "model"}, "target"),
         ({"target": "Torch 2"}, "target"),
+        ({"target": "model"}, "target"),
         ({"schedule": [["step", 1, 0]]}, "schedule[0]"),
         ({"schedule": [["act", 1, 0, 0]]}, "schedule[0][0]"),
         ({"schedule": [["step", 1, 0, 99]]}, "schedule[0][3]"),
@@ -115,6 +115,8 @@ def test_readers_of_the_other_kind_refuse_it() -> None:
         read_case(live_case())
     with pytest.raises(UsageError, match="FKV101"):
         read_engine_case(make_case())
+    with pytest.raises(UsageError, match="FKV101"):
+        read_engine_case(live_case(target="torch"))
     report = necessity([live_case()])
     assert report["left_out"] == [{"id": live_case()["id"], "why": "it is a case of a live engine"}]
 
