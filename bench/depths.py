@@ -18,7 +18,7 @@ from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import FAIL, LATE, Config, Event
 from fuzzkv.simulator.symbolic.scope import Window
 from fuzzkv.solver.asking import SolverQuestion, Space
-from fuzzkv.solver.unrolling import Target
+from fuzzkv.solver.unrolling import Breach
 from fuzzkv.solver.verify import Verification
 from fuzzkv.strategies.covering_arrays import enabled
 from tests.field.sglang_31427 import REPORT
@@ -42,7 +42,7 @@ class Subject:
     form: str
     policies: tuple[Policy, ...]
     config: Config
-    target: Target
+    target: Breach
     depth: int
     requests: int
     pages: int
@@ -94,8 +94,8 @@ class Subject:
 def subjects(quick: bool) -> list[Subject]:
     """All scopes, the small ones first: a report of the field on 2 to 16 pages, the default pair on 4 and 8."""
     found = []
-    field: Target = ("I2", "host-lru", "drop_host")
-    default: Target = ("I1", "quant", "drop_host")
+    field: Breach = ("I2", "host-lru", "drop_host")
+    default: Breach = ("I1", "quant", "drop_host")
     for requests, pages in ((1, 2), (1, 4)) if quick else ((1, 2), (1, 4), (1, 8), (2, 8)):
         for form, policies in (("refuted", REPORT.policies), ("clean", REPORT.twins)):
             found.append(

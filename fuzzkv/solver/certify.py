@@ -27,7 +27,7 @@ from fuzzkv.simulator.start import first_state
 from fuzzkv.simulator.symbolic.scope import Window
 from fuzzkv.solver.asking import Space
 from fuzzkv.solver.shortest import absent, shortest
-from fuzzkv.solver.unrolling import Target
+from fuzzkv.solver.unrolling import Breach
 from fuzzkv.strategies.covering_arrays import enabled
 from fuzzkv.targets.model.recipe import Recipe, read_case
 
@@ -115,7 +115,7 @@ def used(recipe: Recipe) -> Window:
     )
 
 
-def judge_of(recipe: Recipe, target: Target) -> Callable[[Events], Events | None]:
+def judge_of(recipe: Recipe, target: Breach) -> Callable[[Events], Events | None]:
     """The machine's verdict on schedules that the solver found."""
 
     def judge(events: Events) -> Events | None:
@@ -227,7 +227,7 @@ def shrunk(case: Mapping[str, Any], policies: Sequence[Policy] = ()) -> dict[str
     return dict(case) if found is None else shorter(case, recipe, found[0])
 
 
-def target_of(case: Mapping[str, Any]) -> Target:
+def target_of(case: Mapping[str, Any]) -> Breach:
     """The class of a case as the solver asks for it."""
     return case["class"]["invariant"], case["class"]["actor"] or None, case["class"]["action"]
 

@@ -14,7 +14,7 @@ from fuzzkv.oracles.conflict import part_of_known
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import Config, Event
 from fuzzkv.simulator.bulk.engine import BulkEngine
-from fuzzkv.solver.unrolling import Target
+from fuzzkv.solver.unrolling import Breach
 from fuzzkv.targets.model.recipe import narrowed
 
 SCHEDULES = 300_000
@@ -25,7 +25,7 @@ LEAPS = 20_000
 FREE = 200
 """How many times fewer with a policy in ordinary Python, which is called back."""
 
-Seeds = dict[int, dict[Target, tuple[Event, ...]]]
+Seeds = dict[int, dict[Breach, tuple[Event, ...]]]
 
 
 def first_schedules(

@@ -30,7 +30,7 @@ from fuzzkv.solver.asking import Space
 from fuzzkv.solver.certify import Part, shortest_in, used
 from fuzzkv.solver.refuting import Claim, Refuting
 from fuzzkv.solver.seeds import first_schedules
-from fuzzkv.solver.unrolling import Target, Unrolling
+from fuzzkv.solver.unrolling import Breach, Unrolling
 from fuzzkv.strategies.covering_arrays import enabled
 from fuzzkv.targets.model.recipe import Recipe, outcomes, read_case
 
@@ -55,7 +55,7 @@ class Refuted:
     """
 
     policies: tuple[str, ...]
-    target: Target
+    target: Breach
     events: Events
     shortest: str
     case: str = ""
@@ -67,7 +67,7 @@ class Refuted:
         return self.shortest == "certified" or (self.shortest != "known" and self.needs is None)
 
 
-KnownClasses = dict[int, dict[Target, Refuted]]
+KnownClasses = dict[int, dict[Breach, Refuted]]
 """By set (mask) and class."""
 
 
@@ -183,7 +183,7 @@ class Verification:
         return found
 
     def ours(
-        self, corpus: Path, of: tuple[str, ...] | None = None, only: Target | None = None
+        self, corpus: Path, of: tuple[str, ...] | None = None, only: Breach | None = None
     ) -> Iterator[tuple[int, Refuted]]:
         """Every case of these very policies and this configuration that still fails, with its set; or those of one set, or
         of one class.
@@ -366,7 +366,7 @@ class Verification:
             cure="Please report this: it is a fault of fuzzkv.",
         )
 
-    def _verdict(self, climb: Climb, known: dict[Target, Refuted]) -> SetVerdict:
+    def _verdict(self, climb: Climb, known: dict[Breach, Refuted]) -> SetVerdict:
         names = self.names(climb.mask)
         if climb.ending == "disagreement":
             raise self._disagreement(climb.mask)

