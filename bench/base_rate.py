@@ -17,8 +17,8 @@ from fuzzkv.targets.vllm.content.control import Control
 from fuzzkv.targets.vllm.content.oracles import token_violations
 from fuzzkv.targets.vllm.engine.config import EngineConfig
 from fuzzkv.targets.vllm.history import LiveHistory
-from fuzzkv.targets.vllm.pool.process import ProcessLife
-from fuzzkv.targets.vllm.portfolio import Form, Portfolio
+from fuzzkv.targets.vllm.pool.process import EngineProcess
+from fuzzkv.targets.vllm.portfolio import EnginePortfolio, Form
 
 FORMATS: Final = ("auto", "fp8", "fp8_e5m2")
 RESULT: Final = Path(__file__).parent / "results" / "base_rate.json"
@@ -41,10 +41,10 @@ def main() -> int:
 def measure(kv_dtype: str, schedules: int) -> dict[str, Any]:
     """One number format."""
     config = EngineConfig(kv_dtype=kv_dtype, chunked=True)
-    portfolio = Portfolio(Form(tier=False), f"base rate {kv_dtype}")
-    with ProcessLife(config, watchers=["fuzzkv.targets.vllm.content.oracles:watch_content"]) as life:
-        histories = [life.run(portfolio.draw()) for _ in range(schedules)]
-        engine = life.engine
+    portfolio = EnginePortfolio(Form(tier=False), f"base rate {kv_dtype}")
+    with EngineProcess(config, watchers=["fuzzkv.targets.vllm.content.oracles:watch_content"]) as instance:
+        histories = [instance.run(portfolio.draw()) for _ in range(schedules)]
+        engine = instance.engine
     with Control(kv_dtype=kv_dtype) as control:
         return {"engine": engine, **compare(histories, control)}
 
@@ -58,7 +58,7 @@ def compare(histories: list[LiveHistory], control: Control) -> dict[str, Any]:
         compared = token_violations(history, answers)
         count["requests"] += sum(answer is not None for answer in answers)
         count["tokens"] += compared.tokens
-        count["differ"] += len(compared.violations)
+        count["differ"] += len(compared.failures)
         count["ties"] += compared.ties
         for name in ("pages_checked", "preemptions"):
             count[name] += history.counters.get(name, 0)
@@ -68,7 +68,7 @@ def compare(histories: list[LiveHistory], control: Control) -> dict[str, Any]:
                 if token != alone:
                     break
                 moved, smallest = max(moved, abs(margin - gap)), min(smallest, gap)
-    wrong = [f"{v.invariant} {v.what}: {v.text}" for h in histories for v in h.violations]
+    wrong = [f"{v.invariant} {v.action}: {v.text}" for h in histories for v in h.failures]
     return {
         **count,
         "most_that_a_gap_moved": round(moved, 9),

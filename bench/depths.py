@@ -18,7 +18,7 @@ from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import FAIL, LATE, Config, Event
 from fuzzkv.simulator.symbolic.scope import Window
 from fuzzkv.solver.asking import SolverQuestion, Space
-from fuzzkv.solver.unrolling import Target
+from fuzzkv.solver.unrolling import Breach
 from fuzzkv.solver.verify import Verification
 from fuzzkv.strategies.covering_arrays import enabled
 from tests.field.sglang_31427 import REPORT
@@ -29,7 +29,7 @@ PLENTY = 99
 """A budget beyond every depth."""
 FULL = 0b11
 SPURIOUS = -1
-"""In the place of a length: the Python reader doesn't see what was found."""
+"""In the place of a length: the Python interpreter doesn't see what was found."""
 SIZES = ("chosen", "every")
 """Sizes of idle times of the search."""
 
@@ -42,7 +42,7 @@ class Subject:
     form: str
     policies: tuple[Policy, ...]
     config: Config
-    target: Target
+    target: Breach
     depth: int
     requests: int
     pages: int
@@ -86,7 +86,7 @@ class Subject:
         return tuple(range(1, LONGEST_TICK + 1))
 
     def shown(self, events: tuple[Event, ...]) -> bool:
-        """Whether the Python reader sees the class, with both policies alone passing."""
+        """Whether the Python interpreter sees the class, with both policies alone passing."""
         judge = Verification(self.policies, self.machine, self.space.window)
         return self.target in judge.judge(FULL, events).shown
 
@@ -94,8 +94,8 @@ class Subject:
 def subjects(quick: bool) -> list[Subject]:
     """All scopes, the small ones first: a report of the field on 2 to 16 pages, the default pair on 4 and 8."""
     found = []
-    field: Target = ("I2", "host-lru", "drop_host")
-    default: Target = ("I1", "quant", "drop_host")
+    field: Breach = ("I2", "host-lru", "drop_host")
+    default: Breach = ("I1", "quant", "drop_host")
     for requests, pages in ((1, 2), (1, 4)) if quick else ((1, 2), (1, 4), (1, 8), (2, 8)):
         for form, policies in (("refuted", REPORT.policies), ("clean", REPORT.twins)):
             found.append(
@@ -198,7 +198,8 @@ def search(subject: Subject, which: str, cap: float, hear: Callable[[str], None]
         seconds = round(now.seconds, 3)
         rows.setdefault(now.depth, {"depth": now.depth, "so_far_s": seconds, "states": now.states})
         for witness in now.witnesses:
-            if (witness.invariant, witness.actor, witness.primitive) == subject.target and not found:
+            shown = witness.failure_class
+            if (shown.invariant, shown.actor, shown.action) == subject.target and not found:
                 length = len(witness.events) if subject.shown(witness.events) else SPURIOUS
                 found[length] = seconds
                 rows.setdefault(length, {"depth": length, "so_far_s": seconds, "states": now.states})

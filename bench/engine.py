@@ -22,10 +22,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
+from fuzzkv.core.results import Failure
 from fuzzkv.targets.vllm.engine.config import EngineConfig, TierConfig
 from fuzzkv.targets.vllm.engine.driver import Driver
 from fuzzkv.targets.vllm.engine.internals import LiveEngine, environment
-from fuzzkv.targets.vllm.history import LiveViolation
 from fuzzkv.targets.vllm.schedule import BOUNDS, OPS, LiveSchedule
 from fuzzkv.targets.vllm.strategy import CHUNKS, POOLS, WEIGHTS
 
@@ -58,13 +58,13 @@ class Stopwatch:
         """Start."""
         self._began = now()
 
-    def after_step(self, engine: LiveEngine) -> Iterable[LiveViolation]:
+    def after_step(self, engine: LiveEngine) -> Iterable[Failure]:
         """Stop."""
         cpu, clock = now()
         self.steps.append((cpu - self._began[0], clock - self._began[1]))
         return ()
 
-    def end(self, engine: LiveEngine) -> Iterable[LiveViolation]:
+    def end(self, engine: LiveEngine) -> Iterable[Failure]:
         """Nothing to do."""
         return ()
 
@@ -145,7 +145,7 @@ class _Around(Stopwatch):
         super().before_step(engine)
         self._inner.before_step(engine)
 
-    def after_step(self, engine: LiveEngine) -> Iterable[LiveViolation]:
+    def after_step(self, engine: LiveEngine) -> Iterable[Failure]:
         list(self._inner.after_step(engine))
         return super().after_step(engine)
 

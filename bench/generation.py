@@ -15,27 +15,30 @@ import json
 import statistics
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from fuzzkv.oracles.conflict import smallest_failing, subsets
-from fuzzkv.search.live.hunt import BASE
+from fuzzkv.oracles.conflict import smallest_failing
+from fuzzkv.search.live.generating import Novelty, drawn, scores_of
+from fuzzkv.semantics.contract.minimal import subsets
 from fuzzkv.semantics.schedule import Schedule
 from fuzzkv.simulator.bulk.engine import BulkEngine
 from fuzzkv.strategies.generation import failures
 from fuzzkv.strategies.model import model_space
 from fuzzkv.strategies.ways import generated
-from fuzzkv.targets.vllm.arms import Arm, Arms
-from fuzzkv.targets.vllm.generating import drawn, scores_of
-from fuzzkv.targets.vllm.novelty import Novelty
+from fuzzkv.targets.base import Arm
+from fuzzkv.targets.environments import here
+from fuzzkv.targets.vllm.language import EngineLanguage
 from fuzzkv.targets.vllm.policies import LivePolicy, resolve
-from fuzzkv.targets.vllm.pool.engine_pool import Lives
-from fuzzkv.targets.vllm.portfolio import Portfolio, form_of
+from fuzzkv.targets.vllm.portfolio import EnginePortfolio
 from fuzzkv.targets.vllm.schedule import LiveSchedule
+from fuzzkv.targets.vllm.session import EngineSession
+from fuzzkv.targets.vllm.target import BASE, Engines, EngineTarget
 from tests.field.report import Report
 from tests.field.reports import REPORTS
 
@@ -44,6 +47,7 @@ CAPS: Final = {"toy": 400, "field": 2000, "engine": 120}
 """Most schedules of a run."""
 METHODS: Final = ("before", "hypothesis", "both")
 RESULTS: Final = Path(__file__).parent / "results" / "generation.json"
+LANGUAGE: Final = EngineLanguage()
 Find = Callable[[int], int | None]
 """Schedules to the first detection for a seed; none within the cap."""
 
@@ -55,23 +59,23 @@ Find = Callable[[int], int | None]
 class LiveProperty:
     """The fault doesn't show in a run of the set."""
 
-    arms: Arms
+    session: EngineSession
     policies: tuple[LivePolicy, ...]
     invariants: Collection[str]
-    portfolio: Portfolio
+    portfolio: EnginePortfolio
     name: str = "planted"
     ran: int = 0
     found: int | None = None
     reached: Novelty = field(default_factory=Novelty)
-    arm: Arm = field(init=False)
+    arm: Arm[LivePolicy] = field(init=False)
 
     def fails(self, schedule: LiveSchedule) -> bool:
         """Run it."""
         self.ran += 1
-        self.arm = self.arms.run(self.policies, schedule)
-        if self.reached.new(self.arm.history):
+        self.arm = self.session.run(self.policies, schedule)
+        if self.reached.new(LANGUAGE.states(self.arm)):
             self.portfolio.keep(schedule)
-        shown = any(v.invariant in self.invariants for v in self.arm.violations)
+        shown = any(v.invariant in self.invariants for v in self.arm.outcome.failures)
         if shown and self.found is None:
             self.found = self.ran
         return shown
@@ -82,7 +86,7 @@ class LiveProperty:
 
     def scores(self) -> Mapping[str, float]:
         """As in a hunt."""
-        return scores_of(self.arm)
+        return scores_of(self.arm, LANGUAGE.states(self.arm))
 
     def over(self) -> bool:
         """Once it is found."""
@@ -90,13 +94,13 @@ class LiveProperty:
 
 
 def live_finders(
-    arms: Arms, policies: tuple[LivePolicy, ...], invariants: Collection[str], cap: int
+    session: EngineSession, policies: tuple[LivePolicy, ...], invariants: Collection[str], cap: int
 ) -> dict[str, Find]:
     """The methods for a set of live policies."""
 
     def property_of(seed: int) -> LiveProperty:
         names = " ".join(policy.name for policy in policies)
-        return LiveProperty(arms, policies, invariants, Portfolio(form_of(policies), f"{seed} {names}"))
+        return LiveProperty(session, policies, invariants, LANGUAGE.portfolio(policies, f"{seed} {names}"))
 
     def before(seed: int) -> int | None:
         asked = property_of(seed)
@@ -104,7 +108,7 @@ def live_finders(
             pass
         return asked.found
 
-    def through(strategy: Callable[[Portfolio], st.SearchStrategy[LiveSchedule]]) -> Find:
+    def through(strategy: Callable[[EnginePortfolio], st.SearchStrategy[LiveSchedule]]) -> Find:
         def find(seed: int) -> int | None:
             asked = property_of(seed)
             for _ in failures(asked, strategy(asked.portfolio), seed=asked.portfolio.seed, most=cap):
@@ -132,30 +136,24 @@ def toy_cases(names: Collection[str]) -> Iterator[tuple[str, dict[str, Find]]]:
     for name, policies, faults, invariants in rows:
         if names and name not in names:
             continue
-        lives = Lives(lambda config, faults=faults: ToyLife(config, **faults), BASE)  # type: ignore[misc]
-        arms = Arms(lives, lambda policies, schedule, history: history.violations)
-        yield name, live_finders(arms, resolve(policies), invariants, CAPS["toy"])
-        lives.close()
+        start = partial(ToyLife, **faults)
+        target = EngineTarget(start, lambda policies, schedule, history: history.failures, "toy")
+        with closing(target.session(keep=2)) as session:
+            yield name, live_finders(session, resolve(policies), invariants, CAPS["toy"])
 
 
 def engine_cases(names: Collection[str]) -> Iterator[tuple[str, dict[str, Find]]]:
     """Planted faults of a host tier on a real engine, under pool pressure."""
-    from tests.targets.vllm.test_planted import FAULTS, Calm, on_cpu, planted
+    from tests.targets.vllm.test_planted import FAULTS, Calm, planted
 
     for name, invariants in FAULTS.items():
         if names and name not in names:
             continue
-        with on_cpu() as engines, _closed(Lives(lambda config: Calm(engines.start(config)), BASE)) as lives:
+        with Engines("cpu", here()) as engines:
+            target = replace(engines.target(BASE), start=lambda config: Calm(engines.start(config)))
             policies = (planted(name), *resolve(["vllm:preempt"]))
-            yield name, live_finders(Arms(lives, engines.judge), policies, invariants, CAPS["engine"])
-
-
-@contextmanager
-def _closed(lives: Lives) -> Iterator[Lives]:
-    try:
-        yield lives
-    finally:
-        lives.close()
+            with closing(target.session(keep=2)) as session:
+                yield name, live_finders(session, policies, invariants, CAPS["engine"])
 
 
 # -- policies in Python -----------------------------------------------------------------------------------
@@ -181,7 +179,7 @@ class ModelProperty:
         arms = {full: self.engine.outcome(schedule.events, full)}
         self.acted = arms[full].acted
         wanted = (self.report.invariant, *self.report.also)
-        if any(violation.invariant in wanted for violation in arms[full].violations):
+        if any(violation.invariant in wanted for violation in arms[full].failures):
             arms.update({sub: self.engine.outcome(schedule.events, sub) for sub in subsets(full)})
             if full in smallest_failing(arms):
                 self.found = self.ran
@@ -211,7 +209,6 @@ def field_cases(names: Collection[str]) -> Iterator[tuple[str, dict[str, Find]]]
 
 def model_finders(report: Report, engine: BulkEngine, cap: int) -> dict[str, Find]:
     """The methods for a report."""
-    full = (1 << len(report.policies)) - 1
     workload = sorted({name for policy in report.policies for name in policy.workload})
     space = model_space(engine.names, workload)
 
@@ -220,7 +217,9 @@ def model_finders(report: Report, engine: BulkEngine, cap: int) -> dict[str, Fin
         for number in range(1, cap + 1):
             search.search(1)
             if any(
-                c.mask == full and c.invariant in (report.invariant, *report.also) for c in search.classes
+                c.failure_class.policies == engine.names
+                and c.failure_class.invariant in (report.invariant, *report.also)
+                for c in search.classes
             ):
                 return number
         return None

@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from bench.targets import MINIMAL, Target, targets
-from fuzzkv.cases.casebook import Recipe, make_case
+from fuzzkv.cases.casebook import make_case
 from fuzzkv.cases.corpus import save_case, write_index
 from fuzzkv.cases.shrink import shrink
 from fuzzkv.core.files import atomic_write
-from fuzzkv.oracles.conflict import Kind
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import Event, Schedule
 from fuzzkv.simulator.bulk.engine import BulkEngine
 from fuzzkv.simulator.bulk.tally import FoundClass
+from fuzzkv.targets.model.recipe import Recipe
 from tests.field import reports
 from tests.field.report import Report
 
@@ -34,11 +34,12 @@ def search(target: Target) -> tuple[BulkEngine, list[FoundClass]]:
     """The engine and the classes that are the planted conflict, most often seen first."""
     engine = BulkEngine(target.policies, target.config, seed=0)
     engine.search(LOOK)
-    found = [
-        c
-        for c in engine.classes
-        if c.mask == target.full and target.matches(c.invariant, c.actor, c.primitive)
-    ]
+    found = []
+    for c in engine.classes:
+        shown = c.failure_class
+        planted = target.matches(shown.invariant, shown.actor, shown.action)
+        if shown.policies == engine.names and planted:
+            found.append(c)
     return engine, found
 
 
@@ -49,7 +50,7 @@ def minimal(name: str) -> dict[str, Any]:
     best: tuple[Event, ...] = ()
     kind = None
     for c in found:
-        wanted = Kind(c.mask, c.invariant, c.actor, c.primitive)
+        wanted = c.failure_class
         shrunk = shrink(engine, wanted, c.events)
         if shrunk is not None and not shrunk[1].consequence and (not best or len(shrunk[0]) < len(best)):
             best, kind = shrunk[0], wanted
@@ -61,7 +62,7 @@ def minimal(name: str) -> dict[str, Any]:
         "policies": list(names),
         "invariant": kind.invariant,
         "actor": kind.actor,
-        "primitive": kind.primitive,
+        "primitive": kind.action,
         "events": Schedule(names, best).as_json(),
         "schedules": engine.drawn,
     }
@@ -100,7 +101,7 @@ def file_case(report: Report, found: dict[str, Any]) -> str:
         schedules=found["schedules"],
     )
     if case is None:
-        raise RuntimeError(f"{report.name}: the Python reader doesn't see it")
+        raise RuntimeError(f"{report.name}: the Python interpreter doesn't see it")
     twin = Recipe(schedule, report.twins, report.config).histories()
     if any(history.outcome.failed for history in twin.values()):
         raise RuntimeError(f"{report.name}: its twin fails")

@@ -1,5 +1,5 @@
-"""Which fields of shared metadata the corpus needs: ``python -m bench.necessity`` writes ``docs/necessity.json`` and the tables of
-``docs/necessity.md``: once for the cases of the default policies, as ``fuzzkv necessity`` prints it, and once for all.
+"""Which fields of shared metadata the corpus needs: ``python -m bench.necessity`` writes ``docs/generated/necessity.json`` and
+``docs/generated/necessity.md``: once for the cases of the default policies, as ``fuzzkv necessity`` prints it, and once for all.
 """
 
 from __future__ import annotations
@@ -7,7 +7,6 @@ from __future__ import annotations
 import argparse
 import io
 import json
-import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,8 +25,9 @@ from fuzzkv.policies.registry import builtin
 from fuzzkv.report.necessity import necessity_page
 from tests.field.reports import REPORTS
 
-PAGE = Path("docs/necessity.md")
-DATA = Path("docs/necessity.json")
+PAGE = Path("docs/generated/necessity.md")
+DATA = Path("docs/generated/necessity.json")
+HEAD = "Written by `python -m bench.necessity`; [necessity.md](../necessity.md) says how to read it."
 
 
 def printed(report: Mapping[str, Any]) -> str:
@@ -47,13 +47,17 @@ def mapping() -> str:
     return "\n".join(lines)
 
 
-def page_with(text: str, reports: Mapping[str, Mapping[str, Any]]) -> str:
-    """The page with the tables of some reports in their places (```` ```text NAME ````)."""
-    blocks = {"pieces": mapping(), **{name: printed(report) for name, report in reports.items()}}
-    for name, content in blocks.items():
-        block = f"```text {name}\n{content}\n```"
-        text = re.sub(rf"```text {name}\n.*?```", lambda _, block=block: block, text, flags=re.DOTALL)  # type: ignore[misc]
-    return text
+def page(reports: Mapping[str, Mapping[str, Any]]) -> str:
+    """The page of the tables: which columns carry each field, then each report as it is printed."""
+    blocks = {
+        "Columns": mapping(),
+        "Default policies": printed(reports["default"]),
+        "All cases": printed(reports["all"]),
+    }
+    parts = ["# Which shared metadata is needed: tables", "", HEAD]
+    for title, content in blocks.items():
+        parts += ["", f"## {title}", "", "```text", content, "```"]
+    return "\n".join(parts) + "\n"
 
 
 def main() -> None:
@@ -70,7 +74,7 @@ def main() -> None:
         whole = necessity(load_corpus("corpus"), allowed=field, tell=_tell)
     reports = both(whole)
     atomic_write(DATA, file_bytes(reports))
-    atomic_write(PAGE, page_with(PAGE.read_text(encoding="utf-8"), reports).encode())
+    atomic_write(PAGE, page(reports).encode())
 
 
 def both(report: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,5 +1,5 @@
-"""The peers of the discovery benchmark on the same model: Hypothesis' rule-based state machine, a plain random
-loop, and Atheris.
+"""The peers of the discovery benchmark that run the interpreted model: Hypothesis' rule-based state machine, a plain
+random loop, and Atheris (``bench.uniform`` is the random loop on the compiled one).
 
 ``python -m bench.peers PEER TARGET SEED CAP`` runs one and prints one line of JSON; a run that hasn't found
 the conflict after ``CAP`` seconds says so.
@@ -31,9 +31,15 @@ class Watch:
     """The time and the first detection of one run."""
 
     def __init__(self, target: Target, cap: float) -> None:
+        born = time.perf_counter()
         self.model, self.cap = Model(target), cap
-        self.began = time.perf_counter()
         self.found = False
+        self.start(born)
+
+    def start(self, born: float) -> None:
+        """Begin to count: all is prepared that this tool needs, since ``born``."""
+        self.began = time.perf_counter()
+        self.ready = self.began - born
 
     @property
     def seconds(self) -> float:
@@ -54,9 +60,11 @@ class Watch:
         """What came of it."""
         return {
             "found": self.found,
-            "seconds": round(self.seconds, 4),
-            "primitives": self.model.primitives,
+            "seconds": round(self.seconds, 6),
+            "schedules": self.model.schedules,
             "runs": self.model.runs,
+            "primitives": self.model.primitives,
+            "ready_s": round(self.ready, 3),
         }
 
 
@@ -133,6 +141,7 @@ def atheris_run(target: Target, seed: int, cap: float) -> dict[str, Any]:
     """Atheris: libFuzzer's coverage guidance over the instrumented Python text.  Doesn't return."""
     import atheris
 
+    born = time.perf_counter()
     watch = Watch(target, cap)
     for function in {
         id(f): f for f in watch.model.apply.__globals__.values() if hasattr(f, "__code__")
@@ -160,7 +169,7 @@ def atheris_run(target: Target, seed: int, cap: float) -> dict[str, Any]:
                     stop()
                 break
 
-    watch.began = time.perf_counter()
+    watch.start(born)
     arguments = ["bench", f"-seed={seed + 1}", f"-max_len={3 * LONGEST}", "-verbosity=0", "-len_control=0"]
     atheris.Setup(arguments, one)
     atheris.Fuzz()

@@ -2,7 +2,7 @@
 
 ``python -m bench.solver [--quick] [--json FILE]``.  Each scope is asked in two forms, ``refuted`` (a pair that breaks an
 invariant within the depth) and ``clean`` (its repair, about the same class).  Both run the pair alone; what they find
-counts once the Python reader has run it with every smaller set beside it.  Exits with 1 if they name different shortest
+counts once the Python interpreter has run it with every smaller set beside it.  Exits with 1 if they name different shortest
 depths, or if either finds something in a clean form.
 
 Both speak of schedules of the same events: sessions of up to so many pages that open and end, steps, acts, fading pages,

@@ -6,13 +6,15 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from fuzzkv.oracles.conflict import smallest_failing, subsets
+from fuzzkv.core.results import Outcome
+from fuzzkv.oracles.conflict import smallest_failing
 from fuzzkv.policies.registry import resolve
+from fuzzkv.semantics.contract.minimal import subsets
 from fuzzkv.semantics.layout import COLUMNS
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import EXTRA, OPS, Config
 from fuzzkv.simulator.interpreters import python_apply
-from fuzzkv.simulator.outcome import ArmOutcome
+from fuzzkv.simulator.outcome import ending
 from fuzzkv.simulator.start import first_state
 from tests.field.reports import REPORTS
 from tests.mutants import MUTANTS
@@ -60,25 +62,30 @@ class Target:
             and self.primitive in (None, primitive)
         )
 
-    def shown(self, arms: dict[int, ArmOutcome]) -> bool:
+    def shown(self, arms: dict[int, Outcome]) -> bool:
         """Whether these arms show the planted conflict."""
         if self.full not in smallest_failing(arms):
             return False
-        return any(self.matches(v.invariant, v.actor, v.primitive) for v in arms[self.full].violations)
+        return any(self.matches(v.invariant, v.actor, v.action) for v in arms[self.full].failures)
 
 
 class Model:
-    """The model for the peers: the same Python reader, the whole set first, the arms when it has failed."""
+    """The model for the peers: the same Python interpreter, the whole set first, the arms when it has failed.
+
+    ``schedules`` are counted, ``runs`` (with control arms), and ``primitives`` (with control arms).
+    """
 
     def __init__(self, target: Target) -> None:
         self.target = target
         self.apply = python_apply(target.policies)
         self.first = first_state(target.config, target.policies)
-        self.primitives = 0
+        self.schedules = 0
         self.runs = 0
+        self.primitives = 0
 
     def start(self) -> list[int]:
-        """A fresh state."""
+        """A fresh state, for one more schedule."""
+        self.schedules += 1
         self.runs += 1
         return self.first[:]
 
@@ -92,9 +99,7 @@ class Model:
         return any(s[COLUMNS["V_COUNT"] + 1 : COLUMNS["V_COUNT"] + 19])
 
     def conflict(self, events: list[Event]) -> bool:
-        """Whether these events show the planted conflict, with all control arms."""
-        from fuzzkv.simulator.outcome import ending
-
+        """Whether these events, on which the whole set has failed, show the planted conflict: with all control arms."""
         arms = {}
         names = tuple(policy.name for policy in self.target.policies)
         for mask in (*subsets(self.target.full), self.target.full):
@@ -103,7 +108,9 @@ class Model:
                 s[COLUMNS["EVENT"]] = e
                 self.apply(s, op, a, b, mask)
             arms[mask] = ending(s, names)
-            self.primitives += s[COLUMNS["PRIMS"]]
+            if mask != self.target.full:
+                self.runs += 1
+                self.primitives += s[COLUMNS["PRIMS"]]
         return self.target.shown(arms)
 
 

@@ -170,7 +170,7 @@ def check_targets() -> list[Diagnosis]:
 
 
 def check_numba() -> Diagnosis:
-    """Whether the compiled reader will be kept between runs."""
+    """Whether the compiled interpreter will be kept between runs."""
     from fuzzkv.simulator.bulk.store import cache_folder
 
     folder = cache_folder() / "compiled"

@@ -79,7 +79,7 @@ CODES: Final[dict[str, str]] = {
     "FKV070": "counts or a sample that a statistic is not defined for",
     "FKV071": "a thresholds file that is not valid",
     "FKV072": "too few samples for the claim",
-    "FKV073": "two readers of the semantics that disagree on a schedule",
+    "FKV073": "two interpreters of the semantics that disagree on a schedule",
     "FKV076": "an acceptance file that can not be read",
     "FKV075": "a cache folder that can not be written",
     "FKV074": "a policy without a kept acceptance at its parameters",
@@ -94,6 +94,7 @@ CODES: Final[dict[str, str]] = {
     "FKV104": "a host tier that stored pages and never served one, though prompts came back",
     "FKV105": "a case of a live engine without the page-event log that it would be explained from",
     "FKV106": "a failure that a second run of the same schedule doesn't show",
+    "FKV107": "a command that the target of a case can't do",
     # the live engine as a target
     "FKV110": "KV pages whose layout this build does not show, so that they can't be read",
     # code that plugs into the engine

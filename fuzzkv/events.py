@@ -62,7 +62,7 @@ class Progress(Event):
     so far.
 
     ``events_per_s`` counts primitive events, ``schedules_per_s`` whole schedules; ``cases`` failing
-    schedules seen, ``classes`` distinct kinds of conflict.
+    schedules seen, ``classes`` distinct classes of conflict.
     """
 
     phase: Phase
@@ -96,7 +96,7 @@ class CaseRun(Event):
 
 @dataclass(frozen=True, slots=True)
 class ConflictFound(Event):
-    """A kind of conflict was seen for the first time. ``events`` is the length before shrinking."""
+    """A class of conflict was seen for the first time. ``events`` is the length before shrinking."""
 
     policies: tuple[str, ...]
     invariant: str
@@ -158,7 +158,7 @@ class SearchDone(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class LivesDone(Event):
+class EngineSearchDone(Event):
     """A search on live engines ended: schedules and engine steps (those of controls and shrinking too), engines started,
     policy sets, how many of the pairs and triples that an engine can have were in one of them, abstract states of page
     events that were met; ``acted`` tells of each set in how many of its schedules all of its policies acted.
@@ -166,7 +166,7 @@ class LivesDone(Event):
 
     schedules: int
     steps: int
-    lives: int
+    engines: int
     sets: int
     pairs: int
     of_pairs: int
@@ -272,12 +272,15 @@ class HuntFinished(Event):
 
 @dataclass(frozen=True, slots=True)
 class GateStarted(Event):
-    """A gate begins: ``replaced`` are policies of the candidate's own kind, in whose place it stands."""
+    """A gate begins: ``replaced`` are policies of the candidate's own kind, in whose place it stands; ``engine`` is empty on the
+    model.
+    """
 
     candidate: str
     against: tuple[str, ...]
     replaced: tuple[str, ...]
     seed: int
+    engine: str = ""
     schema_version: int = SCHEMA_VERSION
 
 

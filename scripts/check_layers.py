@@ -42,8 +42,8 @@ NARROW: dict[str, frozenset[str]] = {
     "semantics": frozenset({"errors"}),
     "policies": frozenset({"errors", "semantics"}),
     "strategies": frozenset({"errors", "semantics"}),
-    "simulator": frozenset({"errors", "semantics", "strategies"}),
-    "oracles": frozenset({"errors", "semantics", "simulator"}),
+    "simulator": frozenset({"errors", "core", "semantics", "strategies"}),
+    "oracles": frozenset({"errors", "core", "semantics", "simulator"}),
     "api": frozenset({"semantics"}),
     "report": frozenset({"errors", "events", "core"}),
 }
@@ -68,8 +68,6 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "multiprocessing": ("search.workers", "solver.induction"),
     "concurrent.futures.ProcessPoolExecutor": ("solver.induction",),
 }
-KNOWN_TWICE = frozenset({"Pass"})
-"""Class names that are still used twice: the shrinking passes of the model and of the live engine."""
 STARTS = ("fork", "forkpty", "popen", "posix_spawn", "system")
 """What in ``os`` starts a process (and all that begins with ``exec`` and ``spawn``)."""
 MAY_FORK = ("targets.vllm.pool.fork_server_main",)
@@ -228,7 +226,7 @@ def shared_names(classes: Mapping[str, list[str]]) -> list[str]:
     return [
         f"{where[0]}: the class name {name} is also used at {', '.join(where[1:])}"
         for name, where in classes.items()
-        if len(where) > 1 and name not in KNOWN_TWICE
+        if len(where) > 1
     ]
 
 

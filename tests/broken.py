@@ -293,7 +293,7 @@ NO_POLICY = {"name": "none"}
 
 
 def free(name: str, rule: Rule) -> Policy:
-    """The same as a free policy: it runs in the Python reader, and nothing is compiled for it."""
+    """The same as a free policy: it runs in the Python interpreter, and nothing is compiled for it."""
     return replace(policy(name, rule), free=True)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from fuzzkv.core.results import FailureClass
 from fuzzkv.policies.registry import resolve
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import Config
@@ -43,6 +44,6 @@ def compiled(defaults: tuple[Policy, ...]) -> BulkEngine:
     """
     engine = BulkEngine(defaults, Config())
     engine.search(1)
-    engine.shows(((0, 1, 0),), (7, "I1", None, "read"), False, ())
+    engine.shows(((0, 1, 0),), FailureClass(engine.names, "I1", "read"), False, ())
     engine.final_state(((0, 1, 0),), 7)
     return engine

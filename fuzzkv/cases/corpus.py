@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
+from fuzzkv.cases.case import Case
 from fuzzkv.core.canonical import MAX_BYTES, canonical_bytes, digest, file_bytes, parse_json
 from fuzzkv.core.files import atomic_write, locked, remove_stale, write_failure
 from fuzzkv.errors import FuzzkvError, UsageError, did_you_mean
@@ -37,7 +38,6 @@ __all__ = [
 ]
 __all__ += ["merge", "problems", "save_case", "scan_corpus", "validate", "write_index"]
 
-Case = dict[str, Any]
 
 SCHEMA_VERSION: Final = 1
 SEMANTIC: Final = ("class", "policies", "config", "schedule")
@@ -94,7 +94,7 @@ def validate(case: Any, source: object) -> Case:
     if case["id"] != wanted:
         reason = f"its id is {case['id']}, but its content hashes to {wanted}"
         raise _bad("FKV015", source, reason, "The file was edited or damaged: restore it, or hunt again.")
-    return case
+    return cast("Case", case)
 
 
 def load_case(path: Path | str) -> Case:
@@ -108,10 +108,10 @@ def load_case(path: Path | str) -> Case:
     return validate(parse_json(data, path), path)
 
 
-def save_case(case: Case, folder: Path | str) -> Saved:
+def save_case(case: Mapping[str, Any], folder: Path | str) -> Saved:
     """Write a case as ``<id>.json``, atomically, merged with a file of the same id that is there already."""
     folder = Path(folder)
-    validate(case, case.get("id", "a new case"))
+    new = validate(dict(case), case.get("id", "a new case"))
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -119,7 +119,7 @@ def save_case(case: Case, folder: Path | str) -> Saved:
     path = folder / f"{case['id']}.json"
     with locked(folder):
         old = load_case(path) if path.exists() else None
-        merged = validate(merge(old, case), path) if old is not None else case
+        merged = validate(merge(old, new), path) if old is not None else new
         data = file_bytes(merged)
         changed = old is None or path.read_bytes() != data
         if changed:
@@ -127,7 +127,7 @@ def save_case(case: Case, folder: Path | str) -> Saved:
     return Saved(path=path, new=old is None, changed=changed, case=merged)
 
 
-def merge(old: Case, new: Case) -> Case:
+def merge(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     """Two cases of one id: what people or confirmations added to the old one stays.
 
     Confirmations are a union (same target, engine, device, kind, verdict and thresholds: the old one
@@ -137,7 +137,12 @@ def merge(old: Case, new: Case) -> Case:
     """
     known = {_confirmation_key(item) for item in old["confirmations"]}
     added = [item for item in new["confirmations"] if _confirmation_key(item) not in known]
-    merged = {**old, **new, "found": old["found"], "confirmations": [*old["confirmations"], *added]}
+    merged: dict[str, Any] = {
+        **old,
+        **new,
+        "found": old["found"],
+        "confirmations": [*old["confirmations"], *added],
+    }
     if not added or old["status"] not in _MACHINE_STATUS:
         merged["status"] = old["status"]
     mine, theirs = old.get("certificate"), new.get("certificate")

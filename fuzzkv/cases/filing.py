@@ -1,4 +1,4 @@
-"""From witnesses to filed cases: each kind of failure is shrunk, checked by the Python reader and written, once.
+"""From witnesses to filed cases: each class of failure is shrunk, checked by the Python interpreter and written, once.
 
 A kind is filed quickly as soon as it is seen (:meth:`Filing.keep`), so that a kill loses nothing, and
 thoroughly in the end (:meth:`Filing.settle`), which replaces the quick file.  A hunt and a gate file in this way.
@@ -12,25 +12,28 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from fuzzkv.cases.casebook import Recipe, make_case, narrowed
+from fuzzkv.cases.casebook import make_case
 from fuzzkv.cases.corpus import save_case, write_index
 from fuzzkv.cases.shrink import Events, shrink
+from fuzzkv.core.results import FailureClass, mask_of, names_of
 from fuzzkv.errors import FuzzkvError
 from fuzzkv.events import CaseFiled, Event, Listener, Progress, ShrinkStep, WarningRaised, emit
-from fuzzkv.oracles.conflict import Kind, part_of_known, subsets
+from fuzzkv.oracles.conflict import part_of_known
+from fuzzkv.semantics.contract.minimal import subsets
 from fuzzkv.semantics.schedule import Config
 from fuzzkv.simulator.bulk.engine import BulkEngine
 from fuzzkv.simulator.bulk.tally import Tally
+from fuzzkv.targets.model.recipe import Recipe, narrowed
 
 
 @dataclass(frozen=True)
 class Witness:
-    """A schedule that shows a kind of failure on a machine of this configuration.
+    """A schedule that shows a class of failure on a machine of this configuration.
 
     ``drawn`` schedules had been looked at by then; ``worse`` says that bytes ended up worse than in every subset.
     """
 
-    kind: Kind
+    failure_class: FailureClass
     events: Events
     config: Config
     drawn: int = 0
@@ -47,7 +50,7 @@ class Filed:
     written).
     """
 
-    kind: Kind
+    failure_class: FailureClass
     case: Mapping[str, Any]
     recipe: Recipe
     path: Path | None
@@ -56,16 +59,15 @@ class Filed:
 def witnesses(tally: Tally, config: Config) -> Iterator[Witness]:
     """The kinds that a search has met so far, each with its best schedule."""
     for found in tally.classes:
-        kind = Kind(found.mask, found.invariant, found.actor, found.primitive)
-        yield Witness(kind, found.events, config, tally.drawn, found.worse)
+        yield Witness(found.failure_class, found.events, config, tally.drawn, found.worse)
 
 
 @dataclass
 class Filing:
-    """Files the kinds of failures of one policy set into ``folder``; ``engine`` is of the whole set.
+    """Files the classes of failures of one policy set into ``folder``; ``engine`` is of the whole set.
 
     ``filed`` holds by kind what is written, the latest last, and what couldn't be; ``broken`` the kinds whose
-    schedule the Python reader didn't confirm (FKV073).  With ``damage`` a shrunk case keeps bytes that end up
+    schedule the Python interpreter didn't confirm (FKV073).  With ``damage`` a shrunk case keeps bytes that end up
     worse than in every subset, which is what an engine can confirm; without, the shortest schedule wins.  Errors
     of writing that are ``forgiven`` are told, and their case is in ``filed`` all the same; any other is raised.
     """
@@ -76,20 +78,22 @@ class Filing:
     listeners: Sequence[Listener] = ()
     forgiven: type[FuzzkvError] = FuzzkvError
     damage: bool = True
-    filed: dict[Kind, Filed] = field(default_factory=dict)
-    broken: list[Kind] = field(default_factory=list)
-    _early: dict[Kind, tuple[Filed, bool]] = field(default_factory=dict)
+    filed: dict[FailureClass, Filed] = field(default_factory=dict)
+    broken: list[FailureClass] = field(default_factory=list)
+    _early: dict[FailureClass, tuple[Filed, bool]] = field(default_factory=dict)
     _keeping: Filed | None = None
 
     def __post_init__(self) -> None:
         self._engines = {self.engine.config: self.engine}
 
     def agrees(self, witness: Witness) -> bool:
-        """Whether the Python reader comes to the same states event by event, as it did for this kind so far; a hit
+        """Whether the Python interpreter comes to the same states event by event, as it did for this kind so far; a hit
         of a search counts only then.
         """
-        kind = witness.kind
-        if kind not in self.broken and not self.engine_for(witness.config).agrees(witness.events, kind.mask):
+        kind = witness.failure_class
+        if kind not in self.broken and not self.engine_for(witness.config).agrees(
+            witness.events, self._mask(kind)
+        ):
             self._disagree(kind)
         return kind not in self.broken
 
@@ -103,18 +107,18 @@ class Filing:
         # If the writing fails now, that is told when the kind is filed for good.
         with suppress(self.forgiven):
             saved = save_case(dict(done.case), self.folder)
-            self._early[witness.kind] = (replace(done, case=saved.case, path=saved.path), saved.new)
+            self._early[witness.failure_class] = (replace(done, case=saved.case, path=saved.path), saved.new)
         self._keeping = None
 
-    def settle(self, found: Iterable[Witness], besides: Iterable[Kind] = ()) -> None:
+    def settle(self, found: Iterable[Witness], besides: Iterable[FailureClass] = ()) -> None:
         """Shrink every kind thoroughly and file it, from the first of its witnesses that can be, in the order given.
 
         Consequences of other violations, and kinds that a smaller set has too (one of these, or one of the known
         kinds ``besides``), are none of their own.
         """
-        wanted: dict[Kind, list[Witness]] = {}
+        wanted: dict[FailureClass, list[Witness]] = {}
         for witness in found:
-            wanted.setdefault(witness.kind, []).append(witness)
+            wanted.setdefault(witness.failure_class, []).append(witness)
         known = {*wanted, *besides}
         chosen = [tries for kind, tries in wanted.items() if not part_of_known(kind, known)]
         for number, tries in enumerate(chosen, 1):
@@ -127,7 +131,7 @@ class Filing:
             # The interrupt may have come between writing the file and taking note of it.
             path = self.folder / f"{self._keeping.case['id']}.json"
             if path.exists():
-                self._early[self._keeping.kind] = (replace(self._keeping, path=path), False)
+                self._early[self._keeping.failure_class] = (replace(self._keeping, path=path), False)
         for kind, (early, new) in self._early.items():
             if kind not in self.filed:
                 self.filed[kind] = early
@@ -153,14 +157,11 @@ class Filing:
             with suppress(self.forgiven):  # an index is made anew by 'fuzzkv corpus index'
                 write_index(self.folder)
 
-    def names(self, kind: Kind) -> tuple[str, ...]:
-        """The policies of a kind's set."""
-        return tuple(name for k, name in enumerate(self.engine.names) if kind.mask >> k & 1)
-
-    def of(self, kind: Kind) -> Filed | None:
+    def of(self, kind: FailureClass) -> Filed | None:
         """What was filed for this kind, or for a smaller set that fails in the same way."""
-        for mask in (kind.mask, *subsets(kind.mask)):
-            found = self.filed.get(Kind(mask, kind.invariant, kind.actor, kind.primitive))
+        mask = self._mask(kind)
+        for part in (mask, *subsets(mask)):
+            found = self.filed.get(kind.of(names_of(self.engine.names, part)))
             if found is not None:
                 return found
         return None
@@ -178,36 +179,39 @@ class Filing:
                 self._tell(Progress("shrink", number, of, classes=len(self.filed)))
             if events is None:
                 continue
-            names, before = self.names(witness.kind), len(witness.events)
-            self._tell(ShrinkStep(names, witness.kind.invariant, before, len(events), number))
+            names, before = witness.failure_class.policies, len(witness.events)
+            self._tell(ShrinkStep(names, witness.failure_class.invariant, before, len(events), number))
             done = self._made(witness, events)
             if done is not None:
                 self.file(done)
                 return
-            self._disagree(witness.kind)
+            self._disagree(witness.failure_class)
 
     def _shrunk(self, witness: Witness, *, thorough: bool) -> Events | None:
         engine = self.engine_for(witness.config)
-        shrunk = shrink(engine, witness.kind, witness.events, thorough=thorough, damage=self.damage)
+        shrunk = shrink(engine, witness.failure_class, witness.events, thorough=thorough, damage=self.damage)
         if shrunk is None and thorough:
-            self._disagree(witness.kind)
+            self._disagree(witness.failure_class)
         return None if shrunk is None or shrunk[1].consequence else shrunk[0]
 
     def _made(self, witness: Witness, events: Events) -> Filed | None:
-        """The case of a shrunk schedule, or ``None`` if the Python reader doesn't see the failure in it."""
-        kind = witness.kind
-        chosen, small = narrowed(self.engine.policies, kind.mask, events)
+        """The case of a shrunk schedule, or ``None`` if the Python interpreter doesn't see the failure in it."""
+        kind = witness.failure_class
+        chosen, small = narrowed(self.engine.policies, self._mask(kind), events)
         recipe = Recipe(small, chosen, witness.config)
         case = make_case(recipe, kind.invariant, seed=self.seed, schedules=witness.drawn)
         return None if case is None else Filed(kind, case, recipe, None)
 
-    def _note(self, done: Filed) -> None:
-        self.filed.pop(done.kind, None)
-        self.filed[done.kind] = done
+    def _mask(self, kind: FailureClass) -> int:
+        return mask_of(self.engine.names, kind.policies)
 
-    def _disagree(self, kind: Kind) -> None:
+    def _note(self, done: Filed) -> None:
+        self.filed.pop(done.failure_class, None)
+        self.filed[done.failure_class] = done
+
+    def _disagree(self, kind: FailureClass) -> None:
         self.broken.append(kind)
-        text = f"{kind.invariant} of {'+'.join(self.names(kind))}: the readers disagree on its schedule"
+        text = f"{kind.invariant} of {'+'.join(kind.policies)}: the interpreters disagree on its schedule"
         self._tell(WarningRaised("FKV073", text, "Please report this: it is a fault of fuzzkv."))
 
     def _tidy(self) -> None:
@@ -222,7 +226,7 @@ class Filing:
         emit(self.listeners, event)
 
 
-def order(kind: Kind) -> tuple[int, int, int, str, str]:
-    """Kinds in the order in which they are told: smaller sets first, then by set and invariant."""
+def order(kind: FailureClass, policies: Sequence[str]) -> tuple[int, int, int, str, str]:
+    """Classes in the order in which they are told: smaller sets first, then by set (its mask over ``policies``) and invariant."""
     number = int(kind.invariant[1:])
-    return kind.mask.bit_count(), kind.mask, number, kind.actor or "", kind.primitive
+    return len(kind.policies), mask_of(policies, kind.policies), number, kind.actor or "", kind.action

@@ -7,15 +7,17 @@ is tried once more, so the result is 1-minimal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 
 from fuzzkv.cases.edits import TRIES, leaps
-from fuzzkv.oracles.conflict import Finding, Kind, findings, subsets
+from fuzzkv.core.results import FailureClass, mask_of
+from fuzzkv.oracles.conflict import Finding, findings
 from fuzzkv.semantics.contract.invariants import BY_ID
+from fuzzkv.semantics.contract.minimal import subsets
 from fuzzkv.semantics.schedule import (
     ABORT,
     ACT,
@@ -36,6 +38,7 @@ from fuzzkv.semantics.schedule import (
 from fuzzkv.simulator.bulk.engine import BulkEngine
 from fuzzkv.strategies.memory import StartFrom
 from fuzzkv.strategies.model import LONGEST, model_space
+from fuzzkv.strategies.passes import Candidates, Pass, improve, runs_of_events, two_events
 from fuzzkv.strategies.ways import as_choices, plain
 
 Events = tuple[Event, ...]
@@ -52,11 +55,11 @@ def cost(events: Events) -> tuple[int, int, int, Events]:
 
 @dataclass(frozen=True)
 class Goal:
-    """What a shrunk schedule must still show: this kind of conflict, and these qualities if the first
+    """What a shrunk schedule must still show: this class of conflict, and these qualities if the first
     schedule had them.
     """
 
-    kind: Kind
+    failure_class: FailureClass
     worse: bool
     consequence: bool
 
@@ -77,37 +80,41 @@ class Shrinker:
     thorough: bool = True
     tries: int = TRIES
 
+    @property
+    def mask(self) -> int:
+        """The mask of the goal's policies."""
+        return mask_of(self.engine.names, self.goal.failure_class.policies)
+
     def look(self, events: Events) -> Finding | None:
         """The conflict of the goal's kind that these events show, or ``None``."""
-        mask = self.goal.kind.mask
+        mask = self.mask
         whole = self.engine.outcome(events, mask)
         if not whole.failed or whole.acted & mask != mask:
             return None
-        if not any(v.invariant == self.goal.kind.invariant for v in whole.violations):
+        if not any(v.invariant == self.goal.failure_class.invariant for v in whole.failures):
             return None
         arms = {mask: whole}
         for sub in subsets(mask):
             arms[sub] = self.engine.outcome(events, sub)
             if arms[sub].failed:
                 return None
-        for finding in findings(arms, mask):
-            if finding.kind == self.goal.kind:
+        for finding in findings(arms, mask, self.engine.names):
+            if finding.failure_class == self.goal.failure_class:
                 return finding
         return None
 
     def interesting(self, events: Events) -> bool:
         """Whether these events still reach the goal."""
-        kind = self.goal.kind
+        kind = self.goal.failure_class
         causes = () if self.goal.consequence else BY_ID[kind.invariant].implied_by
-        wanted = (kind.mask, kind.invariant, kind.actor, kind.primitive)
-        return bool(events) and self.engine.shows(events, wanted, self.goal.worse, causes)
+        return bool(events) and self.engine.shows(events, kind, self.goal.worse, causes)
 
     def hasten(self, events: Events) -> Events:
         """The events after our own passes alone, which takes hundredths of a second; 1-minimal."""
         best, before = events, None
         while best != before:
             before = best
-            for pass_ in PASSES:
+            for pass_ in passes_of(self.mask):
                 best = self._apply(pass_, best)
         return best
 
@@ -138,18 +145,20 @@ class Shrinker:
         self.counts["leaps"] = [tried, helped]
         return best
 
-    def _apply(self, pass_: Pass, best: Events) -> Events:
-        tried, helped = self.counts.setdefault(pass_.name, [0, 0])
-        progress = True
-        while progress:
-            progress = False
-            for candidate in pass_.candidates(best, self.goal.kind.mask):
-                tried += 1
-                if cost(candidate) < cost(best) and self.interesting(candidate):
-                    best, progress, helped = candidate, True, helped + 1
-                    break
-        self.counts[pass_.name] = [tried, helped]
-        return best
+    def _apply(self, pass_: Pass[Events], best: Events) -> Events:
+        count = self.counts.setdefault(pass_.name, [0, 0])
+        lowest = [best]
+
+        def takes(candidate: Events) -> bool:
+            count[0] += 1
+            shown = cost(candidate) < cost(lowest[0]) and self.interesting(candidate)
+            if shown:
+                count[1] += 1
+                lowest[0] = candidate
+            return shown
+
+        # A run takes microseconds, so a pass begins anew with each success, and misses less.
+        return improve(pass_, best, takes, anew=True)
 
     def _hypothesis(self, best: Events) -> Events:
         names = self.engine.names
@@ -184,43 +193,16 @@ class Shrinker:
         return last[0] if smaller else best
 
 
-@dataclass(frozen=True)
-class Pass:
-    """One way to make a schedule simpler: proposes candidates, in the order in which they are worth
-    trying.
-    """
-
-    name: str
-    candidates: Callable[[Events, int], Iterator[Events]]
-
-
-def _other_acts(events: Events, mask: int) -> Iterator[Events]:
-    kept = tuple(e for e in events if e[0] != ACT or mask >> e[1] & 1)
-    if kept != events:
-        yield kept
-
-
-def _cut(events: Events, mask: int) -> Iterator[Events]:
-    size = len(events)
-    while size >= 1:
-        for start in range(len(events) - size, -1, -1):
-            yield events[:start] + events[start + size :]
-        size //= 2
-
-
-def _cut_two(events: Events, mask: int) -> Iterator[Events]:
+def _cut_two(events: Events) -> Candidates[Events]:
     # Pairs matter: a session that opens and closes, an act and the time it needs.
-    if len(events) <= 40:
-        for i in range(len(events)):
-            for j in range(i + 1, len(events)):
-                yield events[:i] + events[i + 1 : j] + events[j + 1 :]
+    return two_events(events, len(events) if len(events) <= 40 else 0)
 
 
 def _replace(events: Events, i: int, event: Event) -> Events:
     return (*events[:i], event, *events[i + 1 :])
 
 
-def _smaller_numbers(events: Events, mask: int) -> Iterator[Events]:
+def _smaller_numbers(events: Events) -> Candidates[Events]:
     for i, (op, a, b) in enumerate(events):
         low_a, _, low_b, _ = BOUNDS[op]
         if op in (TICK, LATE):
@@ -234,7 +216,7 @@ def _smaller_numbers(events: Events, mask: int) -> Iterator[Events]:
                 yield _replace(events, i, (op, lower, b))
 
 
-def _same_session(events: Events, mask: int) -> Iterator[Events]:
+def _same_session(events: Events) -> Candidates[Events]:
     # All of session 1 becomes session 0, and all pages move down by one, at once.
     moved = tuple((op, 0 if op in OF_SESSION else a, b) for op, a, b in events)
     if moved != events:
@@ -246,7 +228,7 @@ def _same_session(events: Events, mask: int) -> Iterator[Events]:
         )
 
 
-def _merge_ticks(events: Events, mask: int) -> Iterator[Events]:
+def _merge_ticks(events: Events) -> Candidates[Events]:
     for i, j in zip(range(len(events)), range(1, len(events)), strict=False):
         if events[i][0] == TICK == events[j][0] and events[i][1] + events[j][1] <= BOUNDS[TICK][1]:
             yield (*events[:i], (TICK, events[i][1] + events[j][1], 0), *events[j + 1 :])
@@ -257,19 +239,34 @@ def _merge_ticks(events: Events, mask: int) -> Iterator[Events]:
             yield _replace(events, i, (TICK, 10, 0))
 
 
-PASSES: tuple[Pass, ...] = (
-    Pass("acts of other policies", _other_acts),
-    Pass("runs of events", _cut),
+PASSES: tuple[Pass[Events], ...] = (
+    Pass("runs of events", lambda events: runs_of_events(events, everywhere=True)),
     Pass("two events", _cut_two),
     Pass("one session, fewer pages", _same_session),
     Pass("ticks", _merge_ticks),
     Pass("smaller numbers", _smaller_numbers),
 )
-"""The passes, in order."""
+"""The passes of any set, in order."""
+
+
+def passes_of(mask: int) -> tuple[Pass[Events], ...]:
+    """All passes for a set of policies: what others do goes first."""
+
+    def own(events: Events) -> Candidates[Events]:
+        kept = tuple(e for e in events if e[0] != ACT or mask >> e[1] & 1)
+        if kept != events:
+            yield kept
+
+    return (Pass("acts of other policies", own), *PASSES)
 
 
 def shrink(
-    engine: BulkEngine, kind: Kind, events: Sequence[Event], *, thorough: bool = True, damage: bool = True
+    engine: BulkEngine,
+    kind: FailureClass,
+    events: Sequence[Event],
+    *,
+    thorough: bool = True,
+    damage: bool = True,
 ) -> tuple[Events, Finding] | None:
     """Shrink a schedule that shows a conflict of this kind; ``None`` if it doesn't show one.
 

@@ -32,7 +32,8 @@ from fuzzkv.cli import (
     targets,
     verify,
 )
-from fuzzkv.cli.shared import Group
+from fuzzkv.cli.pages import Sections, examples
+from fuzzkv.cli.shared import output_options
 from fuzzkv.errors import (
     EXIT_CLEAN,
     EXIT_INTERRUPTED,
@@ -43,10 +44,24 @@ from fuzzkv.errors import (
 )
 
 
-@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=Sections,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=examples(
+        "fuzzkv hunt --no-confirm --max-time 60s",
+        "fuzzkv corpus ls",
+        "fuzzkv explain S2",
+        "fuzzkv COMMAND --help",
+    ),
+)
+@output_options
 @click.version_option(__version__, prog_name="fuzzkv")
 def app() -> None:
-    """Find where KV-cache policies, each passing alone, break together."""
+    """Find where KV-cache policies, each passing alone, break together.
+
+    Exit codes: 0 nothing found; 1 a conflict, or a case that still fails; 2 wrong use; 3 the environment failed or the run
+    proves nothing; 130 Ctrl-C.
+    """
 
 
 for command in (

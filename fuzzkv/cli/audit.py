@@ -3,34 +3,51 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import click
 
-from fuzzkv.cli.shared import Group, Live, console, no_color_option
+from fuzzkv.cli.pages import Group, examples
+from fuzzkv.cli.shared import (
+    Live,
+    console,
+    json_option,
+    max_time_option,
+    no_color_option,
+    output_options,
+    seed_option,
+)
 
 
-@click.group(cls=Group)
+@click.group(cls=Group, epilog=examples("fuzzkv audit rollback --engine vllm --model tiny"))
 def audit() -> None:
-    """Audit real caches: is what a session attends what its transcript says?"""
+    """Audit real caches: does a session attend what its transcript says?"""
 
 
-@audit.command()
-@click.option(
-    "--engine", type=click.Choice(["transformers", "vllm", "both"]), default="both", show_default=True
-)
-@click.option("--model", type=click.Choice(["tiny", "smollm2", "both"]), default="both", show_default=True)
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=1, show_default=True)
-@click.option(
-    "--max-time", default="10m", show_default=True, help="Time for all engines together: 90s, 10m or 1h."
+@audit.command(
+    epilog=examples(
+        "fuzzkv audit rollback --engine vllm --model tiny", "fuzzkv audit rollback --json > cells.json"
+    )
 )
 @click.option(
-    "--json", "json_file", type=click.Path(path_type=Path), default=None, help="Write the raw cells here."
+    "--engine",
+    type=click.Choice(["transformers", "vllm", "both"]),
+    default="both",
+    show_default=True,
+    help="Whose caches.",
 )
+@click.option(
+    "--model",
+    type=click.Choice(["tiny", "smollm2", "both"]),
+    default="both",
+    show_default=True,
+    help="On which models.",
+)
+@seed_option(1)
+@max_time_option("10m", "Time for all engines together")
+@json_option
 @no_color_option
-def rollback(
-    engine: str, model: str, seed: int, max_time: str, json_file: Path | None, no_color: bool
-) -> None:
+@output_options
+def rollback(engine: str, model: str, seed: int, max_time: str, as_json: bool, no_color: bool) -> None:
     """Same tokens, other cache: does a session's cache remember what was aborted?
 
     A branch is tried and aborted, and the session goes on from its committed tokens. The next decision on the
@@ -40,7 +57,6 @@ def rollback(
     docs/audit.md.
     """
     from fuzzkv.core.canonical import file_bytes
-    from fuzzkv.core.files import atomic_write
     from fuzzkv.core.options import parse_seconds
     from fuzzkv.report.rollback import rollback_page
     from fuzzkv.targets.vllm.audit.rollback import ENGINES, MODELS
@@ -55,8 +71,9 @@ def rollback(
         tell=live,
     )
     live.end()
-    out = console(no_color)
-    out.print(rollback_page(report, width=out.width))
-    if json_file is not None:
-        atomic_write(json_file, file_bytes(report))
+    if as_json:
+        click.echo(file_bytes(report).decode("ascii"), nl=False)
+    else:
+        out = console(no_color)
+        out.print(rollback_page(report, width=out.width))
     sys.exit(report["exit_code"])

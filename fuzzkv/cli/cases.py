@@ -10,18 +10,39 @@ from typing import Any
 
 import click
 
-from fuzzkv.cli.shared import allow_option, allowed, corpus_option, invariant_names, no_color_option
-from fuzzkv.errors import EXIT_CLEAN, EXIT_CONFLICT, EXIT_ENVIRONMENT, EnvironmentFailure, UsageError
+from fuzzkv.cli.pages import examples
+from fuzzkv.cli.shared import (
+    allow_option,
+    allowed,
+    corpus_option,
+    device_option,
+    invariant_names,
+    no_color_option,
+    output_options,
+    verbosity,
+)
+from fuzzkv.errors import (
+    EXIT_CLEAN,
+    EXIT_CONFLICT,
+    EXIT_ENVIRONMENT,
+    EnvironmentFailure,
+    FuzzkvError,
+    UsageError,
+)
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "fuzzkv replay fkv-d0663e7c9582", "fuzzkv replay S2 --target vllm", "fuzzkv replay corpus/"
+    )
+)
 @click.argument("case")
 @click.option(
     "--target",
     default=None,
-    help="As of hunt. [default: where the case is from: the model, or a live engine of that release]",
+    help="As of hunt.  [default: where the case is from: the model, or a live engine of that release]",
 )
-@click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
+@device_option
 @click.option(
     "--keep-log",
     is_flag=True,
@@ -30,6 +51,7 @@ from fuzzkv.errors import EXIT_CLEAN, EXIT_CONFLICT, EXIT_ENVIRONMENT, Environme
 @allow_option
 @corpus_option
 @no_color_option
+@output_options
 def replay(
     case: str,
     target: str | None,
@@ -39,9 +61,10 @@ def replay(
     corpus: Path,
     no_color: bool,
 ) -> None:
-    """Run a CASE (id, file, label or folder) again: exit 1 if it still fails.
+    """Run a CASE again: an id, a file, a label or a folder.
 
-    Of a folder, cases that need other policies are named and left out (exit 3 if nothing else fails).
+    Exit 1 if it still fails, 0 if it doesn't. Of a folder, cases that can't be run here (they need other policies, or an
+    engine) are named with the reason and left out (exit 3 if nothing else fails).
     """
     from fuzzkv.cases.corpus import find_case, find_path, is_live, load_corpus
     from fuzzkv.report.session import ReportSession
@@ -59,22 +82,24 @@ def replay(
         folder = Path(case) if case.strip() and os.path.isdir(case) else find_path(case, corpus).parent
     codes = []
     chosen = () if all(is_live(item) for item in cases) else allowed(policies)
-    with ReportSession(no_color=no_color, report_dir=None, names=invariant_names()) as session:
+    with ReportSession(
+        no_color=no_color, report_dir=None, names=invariant_names(), verbosity=verbosity()
+    ) as session:
         from fuzzkv.search.confirming import replay_case
 
         for item in cases:
-            if is_live(item):
-                codes.append(_replay_live(item, target, device, policies, session.line, folder))
-                continue
             try:
+                if is_live(item):
+                    codes.append(_replay_live(item, target, device, policies, session.line, folder))
+                    continue
                 result = replay_case(
                     item, target or "model", device=device, policies=chosen, listeners=session.listeners
                 )
-            except UsageError as error:
+            except FuzzkvError as error:
                 # In a folder the others still run; what didn't proves nothing.
-                if len(cases) == 1 or error.code != "FKV001":
+                if len(cases) == 1:
                     raise
-                session.line(f"{item['id']} not run: it needs other policies. {item['replay']}")
+                session.line(f"{item['id']} not run: {_why(item, error)}")
                 codes.append(EXIT_ENVIRONMENT)
                 continue
             session.line(
@@ -82,6 +107,13 @@ def replay(
             )
             codes.append(_code(result.fails))
     sys.exit(EXIT_CONFLICT if EXIT_CONFLICT in codes else max(codes, default=EXIT_CLEAN))
+
+
+def _why(case: Mapping[str, Any], error: FuzzkvError) -> str:
+    """Why a case of a folder wasn't run, in a sentence."""
+    if error.code == "FKV001":
+        return f"it needs other policies. {case['replay']}"
+    return f"{error.reason} ({error.code}). {error.cure}".rstrip()
 
 
 def _code(fails: bool | None) -> int:

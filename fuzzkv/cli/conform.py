@@ -3,33 +3,40 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import click
 
-from fuzzkv.cli.shared import Live, console, no_color_option
+from fuzzkv.cli.pages import examples
+from fuzzkv.cli.shared import (
+    Live,
+    console,
+    json_option,
+    max_time_option,
+    no_color_option,
+    output_options,
+    seed_option,
+)
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "fuzzkv conform --max-time 60s", "fuzzkv conform --policies vllm:offload-arc,vllm:prefix-cache"
+    )
+)
 @click.option("--target", default="vllm", show_default=True, help="vllm, or another release (vllm@0.31.0).")
 @click.option(
-    "--policies", default="", help="Comma list of the engine's policies; all sets of up to three are run."
+    "--policies",
+    default="",
+    metavar="LIST",
+    help="The engine's policies; all sets of up to three are run.  [default: those of docs/conformance.md]",
 )
-@click.option(
-    "--max-time",
-    default="60s",
-    show_default=True,
-    help="Time for all sets together, starts of engines apart: 90s, 10m.",
-)
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True)
-@click.option(
-    "--json", "json_file", type=click.Path(path_type=Path), default=None, help="Write the report here."
-)
+@max_time_option("60s", "Time for all sets together, starts of engines apart")
+@seed_option()
+@json_option
 @no_color_option
-def conform(
-    target: str, policies: str, max_time: str, seed: int, json_file: Path | None, no_color: bool
-) -> None:
+@output_options
+def conform(target: str, policies: str, max_time: str, seed: int, as_json: bool, no_color: bool) -> None:
     """Hold an engine's page events against the model.
 
     Random small schedules run on a live engine; its page-event log is made again on the model, act by act, and after
@@ -38,35 +45,35 @@ def conform(
     engine can't start, or a set was never looked at. See docs/conformance.md.
     """
     from fuzzkv.core.canonical import file_bytes
-    from fuzzkv.core.files import atomic_write
     from fuzzkv.core.options import parse_policies, parse_seconds
     from fuzzkv.targets.environments import find
     from fuzzkv.targets.vllm.conform import conformance as way
-    from fuzzkv.targets.vllm.pool.fork_server import Nursery
-    from fuzzkv.targets.vllm.pool.process import ProcessLife
+    from fuzzkv.targets.vllm.pool.fork_server import ForkServer
+    from fuzzkv.targets.vllm.pool.process import EngineProcess
 
     chosen = way.chosen(parse_policies(policies) if policies else way.USUAL)
     seconds = parse_seconds(max_time)
     environment = find(target)
     engine = environment.required("cpu")
     live = Live()
-    nursery = Nursery(environment.interpreter)
+    fork_server = ForkServer(environment.interpreter)
 
-    def start(config: Any) -> ProcessLife:
-        command = nursery.command() if nursery.ready() else None
-        return ProcessLife(
+    def start(config: Any) -> EngineProcess:
+        command = fork_server.command() if fork_server.ready() else None
+        return EngineProcess(
             config, watchers=(way.LOOKING,), interpreter=environment.interpreter, command=command
         )
 
     try:
         rows = way.conformance(chosen, start, seed=seed, seconds=seconds, tell=live)
     finally:
-        nursery.close()
+        fork_server.close()
     live.end()
     report = way.report(rows, engine=engine, seed=seed)
-    show(report, rows, console(no_color))
-    if json_file is not None:
-        atomic_write(json_file, file_bytes(report))
+    if as_json:
+        click.echo(file_bytes(report).decode("ascii"), nl=False)
+    else:
+        show(report, rows, console(no_color))
     sys.exit(report["exit_code"])
 
 
@@ -74,7 +81,7 @@ def show(report: dict[str, Any], rows: Any, out: Any) -> None:
     """A table of the sets, one of the known gaps, and what nothing explains."""
     from rich.table import Table
 
-    from fuzzkv.report.summary import counted
+    from fuzzkv.core.glossary import counted
     from fuzzkv.targets.vllm.conform.differences import CLASSES
 
     table = Table(title=f"{report['engine']} against the model")

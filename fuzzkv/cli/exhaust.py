@@ -8,55 +8,99 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fuzzkv.cli.shared import Live, corpus_option, invariant_names
+from fuzzkv.cli.pages import examples
+from fuzzkv.cli.shared import (
+    Live,
+    console,
+    contract_option,
+    corpus_option,
+    invariant_names,
+    max_time_option,
+    no_color_option,
+    output_options,
+    policies_option,
+    say,
+)
 from fuzzkv.policies import DEFAULT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from rich.console import Console
 
     from fuzzkv.modelcheck.exhaust import Conflict, ExhaustResult, SetResult
     from fuzzkv.modelcheck.results import Explored
     from fuzzkv.modelcheck.scope import Scope
 
 
-@click.command()
-@click.option(
-    "--policies", default=",".join(DEFAULT[:2]), show_default=True, help="Names or pkg.module:NAME."
+@click.command(
+    epilog=examples(
+        "fuzzkv exhaust --pages 2 --requests 1", "fuzzkv exhaust --policies quant,evict --max-time 2m --file"
+    )
 )
-@click.option("--pages", type=int, default=3, show_default=True, help="Pages of a session, at most.")
-@click.option("--requests", type=int, default=2, show_default=True, help="Sessions at once, at most.")
-@click.option("--sessions", type=int, default=None, help="Sessions in all [default: as --requests].")
+@policies_option(",".join(DEFAULT[:2]))
+@click.option(
+    "--pages", type=int, metavar="N", default=3, show_default=True, help="Pages of a session, at most."
+)
+@click.option(
+    "--requests", type=int, metavar="N", default=2, show_default=True, help="Sessions at once, at most."
+)
+@click.option(
+    "--sessions", type=int, metavar="N", default=None, help="Sessions in all.  [default: as --requests]"
+)
 @click.option(
     "--steps",
     type=int,
+    metavar="N",
     default=1,
     show_default=True,
     help="Steps in the place of each session at once, at most.",
 )
-@click.option("--ticks", type=int, default=2, show_default=True, help="Times that the device idles, at most.")
+@click.option(
+    "--ticks",
+    type=int,
+    metavar="N",
+    default=2,
+    show_default=True,
+    help="Times that the device idles, at most.",
+)
 @click.option(
     "--tick-sizes",
+    metavar="LIST",
     default=None,
-    help="For how long [default: one copy, and the longest age a policy waits for].",
+    help="For how long.  [default: one copy, and the longest age a policy waits for]",
 )
-@click.option("--faults", type=int, default=0, show_default=True, help="Failed and late copies, at most.")
+@click.option(
+    "--faults", type=int, metavar="N", default=0, show_default=True, help="Failed and late copies, at most."
+)
 @click.option(
     "--extra",
     type=int,
+    metavar="N",
     default=1,
     show_default=True,
     help="Events of each kind that the policies ask for beyond the usual, at most.",
 )
-@click.option("--device-frames", type=int, default=None, help="Device frames [default: as a hunt].")
-@click.option("--host-frames", type=int, default=None, help="Host frames [default: as a hunt].")
-@click.option("--contract", type=click.Choice(["observe", "enforce"]), default="observe", show_default=True)
-@click.option("--memory", default="800M", show_default=True, help="Memory of the whole process.")
-@click.option("--depth", type=click.IntRange(1, 400), default=None, help="Events of a schedule, at most.")
 @click.option(
-    "--max-time", default="10m", show_default=True, help="Time for all sets together: 90s, 10m or 1h."
+    "--device-frames", type=int, metavar="N", default=None, help="Device frames.  [default: as a hunt]"
 )
+@click.option("--host-frames", type=int, metavar="N", default=None, help="Host frames.  [default: as a hunt]")
+@contract_option
+@click.option(
+    "--memory", metavar="SIZE", default="800M", show_default=True, help="Memory of the whole process."
+)
+@click.option(
+    "--depth",
+    type=click.IntRange(1, 400),
+    metavar="N",
+    default=None,
+    help="Events of a schedule, at most.  [default: no bound]",
+)
+@max_time_option("10m", "Time for all sets together")
 @click.option("--file", "file_cases", is_flag=True, help="File the conflicts in the corpus.")
 @corpus_option
+@no_color_option
+@output_options
 def exhaust(
     policies: str,
     pages: int,
@@ -75,6 +119,7 @@ def exhaust(
     max_time: str,
     file_cases: bool,
     corpus: Path,
+    no_color: bool,
 ) -> None:
     """Go through every schedule of a small scope.
 
@@ -107,13 +152,13 @@ def exhaust(
         extra=extra,
     )
     limit, seconds = parse_memory(memory), parse_seconds(max_time)
-    live = Live()
+    live, out = Live(), console(no_color)
 
     def heard(names: tuple[str, ...], explored: Explored) -> None:
         live(f"{_set_text(names)}: depth {explored.depth}, {_numbers(explored)}")
 
-    click.echo(f"every schedule of {_scope_text(scope)}; contract {contract}, {memory} of memory, {max_time}")
-    click.echo(_events_text(scope, extras_of(chosen)))
+    say(out, f"every schedule of {_scope_text(scope)}; contract {contract}, {memory} of memory, {max_time}")
+    say(out, _events_text(scope, extras_of(chosen)))
     result = run(
         chosen,
         config,
@@ -126,7 +171,7 @@ def exhaust(
         tell=heard,
     )
     live.end()
-    _print(result)
+    _print(out, result)
     sys.exit(result.exit_code)
 
 
@@ -162,13 +207,13 @@ def _numbers(explored: Explored) -> str:
     return f"{explored.states:,} states, {explored.rate:,.0f} states/s, {found}"
 
 
-def _print(result: ExhaustResult) -> None:
+def _print(out: Console, result: ExhaustResult) -> None:
     for found in result.sets:
-        click.echo(_line(found))
+        say(out, _line(found))
         for conflict in found.conflicts:
-            click.echo(_conflict(conflict))
+            say(out, _conflict(conflict))
     if result.interrupted:
-        click.echo("Interrupted: what is above stands, the rest was not searched.")
+        say(out, "Interrupted: what is above stands, the rest was not searched.")
 
 
 def _line(found: SetResult) -> str:
@@ -190,7 +235,7 @@ def _line(found: SetResult) -> str:
 
 
 def _conflict(conflict: Conflict) -> str:
-    kind = conflict.finding.kind
+    kind = conflict.finding.failure_class
     schedule = conflict.recipe.schedule
     rows = [f"{name} {' '.join(str(x) for x in rest)}" for name, *rest in schedule.as_json()]
     head = f"  {kind.invariant} ({invariant_names()[kind.invariant]}) in {len(rows)} events: {conflict.title}"

@@ -10,7 +10,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fuzzkv.cli.shared import invariant_names, no_color_option
+from fuzzkv.cli.live import ENGINE_TIME, gate_live
+from fuzzkv.cli.pages import examples
+from fuzzkv.cli.shared import (
+    device_option,
+    invariant_names,
+    max_examples_option,
+    max_time_option,
+    no_color_option,
+    output_options,
+    seed_option,
+    verbosity,
+)
+from fuzzkv.core.budgets import BUDGET, FREE
 from fuzzkv.errors import UsageError, did_you_mean
 from fuzzkv.policies import DEFAULT
 
@@ -20,23 +32,31 @@ if TYPE_CHECKING:
 FORMATS = ("junit", "json", "ndjson")
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "fuzzkv gate evict --against offload --max-time 60s",
+        "fuzzkv gate my_module:MyPolicy --report junit=gate.xml",
+    )
+)
 @click.argument("policy")
 @click.option(
     "--against",
     default=None,
+    metavar="LIST",
     help=f"What it is to run beside; a policy of its own kind makes room for it.  [default: {','.join(DEFAULT)}]",
 )
-@click.option(
-    "--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="Same seed, same cases."
+@seed_option()
+@max_examples_option(
+    "Schedules to search.",
+    otherwise=f"{BUDGET:,}; {FREE} times fewer with a policy in Python; no bound with --max-time",
 )
-@click.option("--max-examples", type=click.IntRange(1), default=None, help="Schedules to search.")
-@click.option("--max-time", default=None, help="Time to search: 90, 90s, 10m or 1h.")
+@max_time_option(None, "Time to search", otherwise="no bound")
 @click.option(
     "--corpus",
     type=click.Path(path_type=Path),
     default=None,
     envvar="FUZZKV_CORPUS",
+    metavar="DIR",
     help="Folder of the cases to replay.  [default: corpus, if it is there]",
 )
 @click.option(
@@ -44,10 +64,18 @@ FORMATS = ("junit", "json", "ndjson")
     type=click.Path(path_type=Path),
     default=Path("gate-report"),
     show_default=True,
+    metavar="DIR",
     help="Folder for the cases of what is found.",
 )
+@click.option(
+    "--target",
+    default=None,
+    help="Where engine code of your own is gated: as of hunt.  [default: the model; of vllm:NAME: vllm]",
+)
+@device_option
 @click.option("--report", multiple=True, metavar="FORMAT=PATH", help="Write a report: junit, json or ndjson.")
 @no_color_option
+@output_options
 def gate(
     policy: str,
     against: str | None,
@@ -56,13 +84,19 @@ def gate(
     max_time: str | None,
     corpus: Path | None,
     report_dir: Path,
+    target: str | None,
+    device: str,
     report: tuple[str, ...],
     no_color: bool,
 ) -> None:
-    """Say whether POLICY may be let in.
+    """Say whether POLICY may be let in beside others.
 
     It runs alone, in the place of its kind through the corpus, and in a hunt beside the others, on the model. Exit
     1 if it fails alone or is in a conflict, 3 if the run proves nothing.
+
+    A policy of a live engine (vllm:NAME, or with --target vllm your own engine class by path) is gated on the engine:
+    alone, in the place of its kind through the corpus's cases of that engine, and in a hunt of pairs with those that
+    --against names.
     """
     from fuzzkv.core.options import parse_policies, parse_seconds
 
@@ -73,18 +107,42 @@ def gate(
     from fuzzkv.report.session import ReportSession
 
     usual = Path("corpus")
+    folder = corpus if corpus is not None else usual if usual.is_dir() else None
+    if (target or "model") != "model" or policy.startswith("vllm:"):
+        beside = parse_policies(against, "--against") if against is not None else ()
+        seconds = parse_seconds(max_time) if max_time is not None else ENGINE_TIME
+        with ExitStack() as stack:
+            written = listeners_for(wanted, stack)
+            session = stack.enter_context(
+                ReportSession(no_color=no_color, report_dir=None, names=names, verbosity=verbosity())
+            )
+            code = gate_live(
+                policy,
+                beside,
+                (*session.listeners, *written),
+                target=target or "vllm",
+                device=device,
+                seed=seed,
+                max_examples=max_examples,
+                max_time=seconds,
+                corpus=folder,
+                report_dir=report_dir,
+            )
+        sys.exit(code)
     options = GateOptions(
         candidate=policy,
         against=parse_policies(against, "--against") if against is not None else None,
         seed=seed,
         max_examples=max_examples,
         max_time=parse_seconds(max_time) if max_time is not None else None,
-        corpus=corpus if corpus is not None else usual if usual.is_dir() else None,
+        corpus=folder,
         report_dir=report_dir,
     )
     with ExitStack() as stack:
         written = listeners_for(wanted, stack)
-        session = stack.enter_context(ReportSession(no_color=no_color, report_dir=None, names=names))
+        session = stack.enter_context(
+            ReportSession(no_color=no_color, report_dir=None, names=names, verbosity=verbosity())
+        )
         result = run(options, (*session.listeners, *written))
     sys.exit(result.exit_code)
 

@@ -8,48 +8,78 @@ from typing import Any
 
 import click
 
+from fuzzkv.cli.pages import examples
 from fuzzkv.cli.shared import (
+    contract_option,
     corpus_option,
     database_option,
+    device_option,
     invariant_names,
+    max_examples_option,
+    max_time_option,
     no_color_option,
     observe_option,
+    output_options,
+    policies_option,
+    seed_option,
+    verbosity,
 )
+from fuzzkv.core.budgets import BUDGET, ENFORCED, FREE
 from fuzzkv.errors import EXIT_INTERRUPTED, FuzzkvError
 from fuzzkv.policies import DEFAULT
 
-STRENGTH = "Plans cover all pairs (2) or triples (3)."
-SOLVER = "Events up to which the solver looks first; each costs twice the time of the one before."
-STOP_RISK = "Stop once a new kind is less likely than this."
+EXAMPLES = (
+    f"{BUDGET:,}; {FREE} times fewer with a policy in Python, {ENFORCED} times more with --contract enforce"
+)
+STRENGTH = "Plans cover all pairs (2) or triples (3) of options; 3 on an engine."
+SOLVER = "Events up to which the solver looks first; each costs twice the time of the one before; 0: none."
+STOP_RISK = "Stop once a new kind is less likely than this.  [default: never]"
 TARGET = (
     "Where schedules run: model, or a live engine: vllm, or another release (vllm@0.31.0; see 'fuzzkv targets'). "
     "An engine's policies are vllm:NAME, all of them by default."
 )
 
 
-@click.command()
-@click.option("--target", default="model", show_default=True, help=TARGET)
-@click.option("--policies", default=",".join(DEFAULT), show_default=True, help="Names or pkg.module:NAME.")
-@click.option(
-    "--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="Same seed, same cases."
+@click.command(
+    epilog=examples(
+        "fuzzkv hunt --no-confirm --max-time 60s",
+        "fuzzkv hunt --policies offload,my_module:MyPolicy --seed 7",
+        "fuzzkv hunt --target vllm --policies vllm:offload-lru,vllm:preempt",
+    )
 )
-@click.option("--max-examples", type=click.IntRange(1), default=None, help="Schedules to search.")
-@click.option("--max-time", default=None, help="Time to search: 90, 90s, 10m or 1h.")
-@click.option("--workers", default="1", show_default=True, help="Processes that search, or auto: one a core.")
+@click.option("--target", default="model", show_default=True, help=TARGET)
+@policies_option(",".join(DEFAULT))
+@seed_option()
+@max_examples_option("Schedules to search; on an engine, schedules a set.", otherwise=EXAMPLES)
+@max_time_option(None, "Time to search", otherwise="no bound on the model, 10m on an engine")
+@click.option(
+    "--workers",
+    default="1",
+    show_default=True,
+    metavar="N",
+    help="Processes that search, or auto: one a core.",
+)
 @click.option("--strength", type=click.Choice(["2", "3"]), default="2", show_default=True, help=STRENGTH)
 @click.option("--stop-risk", type=click.FloatRange(0, 1, min_open=True), default=None, help=STOP_RISK)
 @click.option("--solver-depth", type=click.IntRange(0, 12), default=4, show_default=True, help=SOLVER)
-@click.option("--contract", type=click.Choice(["observe", "enforce"]), default="observe", show_default=True)
+@contract_option
 @click.option("--no-confirm", is_flag=True, help="Do not confirm on a real engine.")
-@click.option("--confirm-time", default="360s", show_default=True, help="Time for all confirmations.")
-@click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
 @click.option(
-    "--report-dir", type=click.Path(path_type=Path), default=None, help="Write events.ndjson there."
+    "--confirm-time", default="360s", show_default=True, metavar="TIME", help="Time for all confirmations."
+)
+@device_option
+@click.option(
+    "--report-dir",
+    type=click.Path(path_type=Path),
+    default=None,
+    metavar="DIR",
+    help="Write events.ndjson there.",
 )
 @corpus_option
 @database_option
 @observe_option
 @no_color_option
+@output_options
 def hunt(
     target: str,
     policies: str,
@@ -70,7 +100,11 @@ def hunt(
     observe: Path | None,
     no_color: bool,
 ) -> None:
-    """Find, shrink, confirm and file conflicts."""
+    """Search policies for conflicts; shrink, confirm and file what is found.
+
+    On the model the policies run alone first, then in all sets; what breaks is shrunk, filed in the corpus at once, and
+    confirmed on a real engine where one is installed. With --target vllm the engine's own features are the policies.
+    """
     if target != "model":
         from fuzzkv.cli.live import hunt_live
 
@@ -113,7 +147,9 @@ def hunt(
 
     with (
         observed(observe),
-        ReportSession(no_color=no_color, report_dir=report_dir, names=invariant_names()) as session,
+        ReportSession(
+            no_color=no_color, report_dir=report_dir, names=invariant_names(), verbosity=verbosity()
+        ) as session,
     ):
         from fuzzkv.search.hunt import hunt as run
 

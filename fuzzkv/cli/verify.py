@@ -9,14 +9,21 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fuzzkv.cli.pages import examples
 from fuzzkv.cli.shared import (
     Live,
     allow_option,
     allowed,
     console,
+    contract_option,
     corpus_option,
+    device_option,
     invariant_names,
+    max_time_option,
     no_color_option,
+    output_options,
+    policies_option,
+    say,
 )
 from fuzzkv.errors import EXIT_CLEAN, EXIT_ENVIRONMENT, UsageError
 from fuzzkv.policies import DEFAULT
@@ -30,19 +37,19 @@ if TYPE_CHECKING:
     from fuzzkv.solver.verify import Refuted, SetVerdict, Verified
 
 
-@click.command()
-@click.option("--policies", default=",".join(DEFAULT), show_default=True, help="Names or pkg.module:NAME.")
+@click.command(
+    epilog=examples("fuzzkv verify --max-time 60s", "fuzzkv verify --contract enforce --max-time 10m")
+)
+@policies_option(",".join(DEFAULT))
 @click.option(
     "--pages", type=click.IntRange(1, 8), default=6, show_default=True, help="Pages of a session, at most."
 )
 @click.option(
     "--requests", type=click.IntRange(1, 2), default=1, show_default=True, help="Sessions at once, at most."
 )
-@click.option("--contract", type=click.Choice(["observe", "enforce"]), default="observe", show_default=True)
+@contract_option
 @click.option("--faults", is_flag=True, help="Failed and late copies and ends of sessions as well.")
-@click.option(
-    "--max-time", default="30s", show_default=True, help="Time for all sets together: 90s, 10m or 1h."
-)
+@max_time_option("30s", "Time for all sets together")
 @click.option("--fresh", is_flag=True, help="Learn nothing from the corpus: everything is found anew.")
 @click.option(
     "--keep",
@@ -51,6 +58,7 @@ if TYPE_CHECKING:
 )
 @corpus_option
 @no_color_option
+@output_options
 def verify(
     policies: str,
     pages: int,
@@ -63,7 +71,7 @@ def verify(
     corpus: Path,
     no_color: bool,
 ) -> None:
-    """Ask the solver whether policies break together.
+    """Ask the solver whether policies break together, or prove they can't.
 
     Classes come from the corpus, a short compiled search and the solver's search of every schedule, event by event; each
     is run on the machine before it counts, and the solver is asked whether its schedule is the shortest. What it showed is
@@ -113,14 +121,14 @@ def verify(
             keeping.add(found)
     _print(result, no_color)
     if keeping is not None:
-        console(no_color).print(_kept(keeping), markup=False, soft_wrap=True)
+        say(console(no_color), _kept(keeping))
     if result.interrupted:
         click.echo("Interrupted: this is what was known by then.", err=True)
     sys.exit(result.exit_code)
 
 
 def _kept(keeping: BoundRecorder) -> str:
-    from fuzzkv.report.summary import counted
+    from fuzzkv.core.glossary import counted
 
     noted = f"kept in {keeping.corpus}: {counted(len(keeping.noted), 'length')} shown to be the shortest"
     return noted + "".join(f"; a shorter case, {case}" for case in keeping.filed)
@@ -135,10 +143,10 @@ def _prove(policies: Sequence[Policy], seconds: float, no_color: bool) -> int:
     live.end()
     out = console(no_color)
     window = proofs.window
-    out.print(
+    say(
+        out,
         f"{' + '.join(proofs.policies)}, contract enforced, schedules of any length; {window.requests} x {window.pages} "
         f"pages, {window.device} device and {window.host} host frames, {window.copies} copies in flight",
-        markup=False,
     )
     for proof in proofs.proofs:
         name = invariant_names()[proof.invariant]
@@ -147,37 +155,32 @@ def _prove(policies: Sequence[Policy], seconds: float, no_color: bool) -> int:
         gaps = (
             "" if proof.verdict == "proved" else f": {proof.gaps[0].text} may break it" if proof.gaps else ""
         )
-        out.print(f"  {proof.invariant:<4} {name:<17} {proof.verdict}{whom}{remark}{gaps}", markup=False)
-    out.print("premises: " + " ".join(proofs.premises), markup=False)
+        say(out, f"  {proof.invariant:<4} {name:<17} {proof.verdict}{whom}{remark}{gaps}")
+    say(out, "premises: " + " ".join(proofs.premises))
     proved = sum(proof.verdict == "proved" for proof in proofs.proofs)
     took = time.monotonic() - began
-    out.print(
-        f"{proved} of {len(proofs.proofs)} invariants proved, {proofs.goals} goals ({took:.0f} s)",
-        markup=False,
-    )
+    say(out, f"{proved} of {len(proofs.proofs)} invariants proved, {proofs.goals} goals ({took:.0f} s)")
     return EXIT_CLEAN if proved == len(proofs.proofs) else EXIT_ENVIRONMENT
 
 
 def _print(result: Verified, no_color: bool) -> None:
     out = console(no_color)
     window = result.window
-    out.print(
+    say(
+        out,
         f"window: {window.requests} x {window.pages} pages, as many device frames at most, {window.copies} copies in flight; "
         "no idle time before the first act or session",
-        markup=False,
-        soft_wrap=True,
     )
     for each in result.sets:
-        out.print(_line(each), markup=False, soft_wrap=True)
+        say(out, _line(each))
         for found in each.refuted:
-            out.print(_class(found), markup=False, soft_wrap=True)
+            say(out, _class(found))
     count = len(result.conflicts)
     shortest = sum(found.settled for found in result.conflicts)
     classes = "class" if count == 1 else "classes"
-    out.print(
+    say(
+        out,
         f"{count} {classes} of conflict, {shortest} of them shown to be at their shortest ({result.seconds:.0f} s)",
-        markup=False,
-        soft_wrap=True,
     )
 
 
@@ -216,29 +219,56 @@ def _class(found: Refuted) -> str:
     return f"{head}\n    {'; '.join(' '.join(str(x) for x in row) for row in rows)}"
 
 
-@click.command()
+@click.command(epilog=examples("fuzzkv shrink S2", "fuzzkv shrink fkv-65e04cb4a865 --certify"))
 @click.argument("case")
 @click.option("--certify", is_flag=True, help="Let the solver show that there is none shorter.")
-@click.option("--max-time", default="10m", show_default=True, help="Time for the solver.")
+@max_time_option("10m", "Time for the solver")
+@click.option(
+    "--target",
+    default=None,
+    help="Of a case of a live engine: as of hunt.  [default: the release that it was found on]",
+)
+@device_option
 @allow_option
 @corpus_option
 @no_color_option
-def shrink(case: str, certify: bool, max_time: str, policies: str, corpus: Path, no_color: bool) -> None:
-    """Shrink a CASE (id, file or label) of the corpus again.
+@output_options
+def shrink(
+    case: str,
+    certify: bool,
+    max_time: str,
+    target: str | None,
+    device: str,
+    policies: str,
+    corpus: Path,
+    no_color: bool,
+) -> None:
+    """Shrink a CASE again, or certify that none is shorter.
 
-    A shorter schedule of its class is filed beside it. With --certify the solver looks for one with fewer events until it
-    has shown that there is none, and that no smaller set of the policies shows the class: then the case is certified. Exit
-    0: filed; 3: the solver couldn't tell in time, and the case says how far it came.
+    CASE is an id, a file or a label. A shorter schedule of its class is filed beside it. With --certify the solver looks
+    for one with fewer events until it has shown that there is none, and that no smaller set of the policies shows the
+    class: then the case is certified. Exit 0: filed; 3: the solver couldn't tell in time, and the case says how far it came.
+    A case of a live engine is shrunk on the engine; there is no certificate of one (exit 2).
     """
-    from fuzzkv.cases.corpus import find_path, load_case, save_case, write_index
+    from fuzzkv.cases.corpus import find_path, is_live, load_case, save_case, write_index
     from fuzzkv.core.options import parse_seconds
     from fuzzkv.solver.certify import certify as ask
     from fuzzkv.solver.certify import filed, outdone, shrunk
 
     path = find_path(case, corpus)
     old = load_case(path)
-    chosen = allowed(policies)
-    new = shrunk(old, chosen)
+    if is_live(old) and certify:
+        from fuzzkv.targets.base import require
+        from fuzzkv.targets.vllm.target import CAN
+
+        require(CAN, "certify", old["id"])
+    chosen = () if is_live(old) else allowed(policies)
+    if is_live(old):
+        from fuzzkv.cli.live import shrink_one
+
+        new = dict(shrink_one(old, target, device, policies))
+    else:
+        new = shrunk(old, chosen)
     certificate = None
     if certify:
         live = Live()
@@ -250,11 +280,7 @@ def shrink(case: str, certify: bool, max_time: str, policies: str, corpus: Path,
     if certificate is not None and saved.case["id"] != old["id"]:
         save_case(outdone(old, saved.case, certificate), folder)
     write_index(folder)
-    console(no_color).print(
-        _told(old["id"], len(old["schedule"]), saved.case["id"], certificate, new),
-        markup=False,
-        soft_wrap=True,
-    )
+    say(console(no_color), _told(old["id"], len(old["schedule"]), saved.case["id"], certificate, new))
     sys.exit(EXIT_CLEAN if certificate is None or certificate.certified else EXIT_ENVIRONMENT)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 
 from fuzzkv.errors import UsageError
@@ -28,7 +29,7 @@ def canonical_bytes(obj: Any) -> bytes:
     return json.dumps(obj, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode("ascii")
 
 
-def file_bytes(obj: dict[str, Any]) -> bytes:
+def file_bytes(obj: Mapping[str, Any]) -> bytes:
     """The form for files: canonical, but a line a key, a line an item of a top-level list, and a last line
     feed.
     """

@@ -149,8 +149,9 @@ LANDING = frozenset({"end_store", "end_load", "end_copy"})
 
 
 def counted(number: int, noun: str) -> str:
-    """``1 page``, ``2 pages``."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    """``1 page``, ``1,200 pages``, ``2 classes``: nouns whose plural takes an s, or es after one."""
+    plural = "" if number == 1 else "es" if noun.endswith("s") else "s"
+    return f"{number:,} {noun}{plural}"
 
 
 def joined(names: Sequence[str]) -> str:

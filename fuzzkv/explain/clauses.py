@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations
 
-from fuzzkv.cases.casebook import Recipe
 from fuzzkv.core.glossary import CLAUSE
+from fuzzkv.core.results import Failure
 from fuzzkv.explain.cores import Refusing, refusing
 from fuzzkv.semantics.layout import CLAUSES, COLUMNS
 from fuzzkv.semantics.schedule import ACT, OPS
 from fuzzkv.simulator.interpreters import begin, python_apply
-from fuzzkv.simulator.outcome import Violation
 from fuzzkv.simulator.start import first_state
+from fuzzkv.targets.model.recipe import Recipe
 
 TRIED = 2
 """Clauses of a set that is tried by running it."""
@@ -56,9 +56,9 @@ def _by_running(recipe: Recipe, invariant: str) -> Refusing:
     return Refusing((), False)
 
 
-def refused(recipe: Recipe, violation: Violation) -> list[str]:
+def refused(recipe: Recipe, violation: Failure) -> list[str]:
     """The lines of an explanation that say what the contract would have refused."""
-    whole = recipe.histories(enforce=True)[(1 << len(recipe.policies)) - 1].outcome.violations
+    whole = recipe.histories(enforce=True)[(1 << len(recipe.policies)) - 1].outcome.failures
     left = [found.invariant for found in whole]
     if any(policy.free for policy in recipe.policies):
         answer = _by_running(recipe, violation.invariant)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fuzzkv.cases.casebook import Recipe
+from fuzzkv.core.results import Failure
 from fuzzkv.explain.guards import COPIES, Blamed, Tried, proposed
 from fuzzkv.explain.weakest_guard import Asked
 from fuzzkv.semantics.guard_facts import FACTS, MEASURES
 from fuzzkv.semantics.schedule import STEP
-from fuzzkv.simulator.outcome import Violation
+from fuzzkv.targets.model.recipe import Recipe
 
 DO: Mapping[str, str] = {
     "begin_store": "begin to copy a page to the host",
@@ -118,7 +118,7 @@ def in_words(ways: Sequence[Sequence[Asked]]) -> str:
     return ", or ".join(said)
 
 
-def guard_lines(recipe: Recipe, violation: Violation) -> list[str]:
+def guard_lines(recipe: Recipe, violation: Failure) -> list[str]:
     """The lines of an explanation that propose a guard and say what became of it."""
     found = proposed(recipe, violation)
     if isinstance(found, str):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fuzzkv.cases.casebook import Recipe
+from fuzzkv.core.results import Failure
 from fuzzkv.explain.weakest_guard import Act, Guard, guards
 from fuzzkv.semantics.layout import ACTIONS, COLUMNS, NINV
 from fuzzkv.semantics.ops.registry import OPERATIONS
@@ -17,8 +17,8 @@ from fuzzkv.semantics.schedule import ACT, BOUNDS, EXTRA, OPS, STEP, TICK, Event
 from fuzzkv.semantics.view import Tap
 from fuzzkv.simulator.hooks import tapped_apply
 from fuzzkv.simulator.interpreters import begin, python_apply
-from fuzzkv.simulator.outcome import Violation
 from fuzzkv.simulator.start import first_state
+from fuzzkv.targets.model.recipe import Recipe
 
 AROUND = 2_000
 """Schedules around a case with which a guard is tried."""
@@ -80,7 +80,7 @@ def _way(state: Sequence[int], invariant: str) -> tuple[int, int] | None:
     )
 
 
-def blame(recipe: Recipe, violation: Violation) -> Blamed | None:
+def blame(recipe: Recipe, violation: Failure) -> Blamed | None:
     """The act that breaks the invariant; if a reader meets the breach or a copy ends in it, the last act without which that
     doesn't happen.  ``None`` if there is no single one.
     """
@@ -186,7 +186,7 @@ class Trial:
         )
 
 
-def proposed(recipe: Recipe, violation: Violation, tries: int = AROUND) -> tuple[Blamed, Tried] | str:
+def proposed(recipe: Recipe, violation: Failure, tries: int = AROUND) -> tuple[Blamed, Tried] | str:
     """The act to blame, and the weakest guard that keeps the case and the schedules around it from breaking the invariant in
     the case's way; if none does, the one with which the fewest do.  If there is no guard, the reason why, in words.
     """

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fuzzkv.cases.casebook import Recipe, read_case
 from fuzzkv.core.glossary import joined
+from fuzzkv.core.results import Failure
 from fuzzkv.errors import UsageError
 from fuzzkv.explain.breach import NamedState, clash, control
 from fuzzkv.explain.clauses import refused
@@ -23,9 +23,9 @@ from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import ACT
 from fuzzkv.simulator.history import History, run_history
 from fuzzkv.simulator.interpreters import begin, python_apply
-from fuzzkv.simulator.outcome import Violation
 from fuzzkv.simulator.start import first_state
 from fuzzkv.simulator.traced import trace
+from fuzzkv.targets.model.recipe import Recipe, read_case
 
 
 def explain_model(
@@ -53,7 +53,7 @@ def explain_model(
 
 
 def _explained(
-    case: Mapping[str, Any], recipe: Recipe, invariant: Invariant, violation: Violation, guards: bool
+    case: Mapping[str, Any], recipe: Recipe, invariant: Invariant, violation: Failure, guards: bool
 ) -> Explanation:
     names = recipe.schedule.policies
     start = first_state(recipe.config, recipe.policies)
@@ -101,7 +101,7 @@ def _explained(
     )
 
 
-def _control(recipe: Recipe, mask: int, invariant: str, violation: Violation, scene: Any) -> str:
+def _control(recipe: Recipe, mask: int, invariant: str, violation: Failure, scene: Any) -> str:
     history: History = run_history(recipe.schedule, recipe.policies, mask, recipe.config)
     state = first_state(recipe.config, recipe.policies)
     apply = python_apply(recipe.policies)

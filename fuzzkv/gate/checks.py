@@ -7,12 +7,13 @@ What is found is shrunk and filed beside the shipped corpus.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from fuzzkv.cases.filing import Filing, Witness, order, witnesses
 from fuzzkv.core.budgets import ALONE, BUDGET, CHUNK, FREE
+from fuzzkv.core.results import FailureClass
 from fuzzkv.events import (
     AcceptanceDone,
     ConflictFound,
@@ -24,7 +25,7 @@ from fuzzkv.events import (
 )
 from fuzzkv.gate.corpus_replay import Replay, replay_all
 from fuzzkv.gate.lineup import GateOptions, Lineup
-from fuzzkv.oracles.conflict import Kind, part_of_known
+from fuzzkv.oracles.conflict import part_of_known
 from fuzzkv.policies.registry import installed
 from fuzzkv.search.acceptance import Alone, fault_of, try_alone
 from fuzzkv.search.outcome import interacted
@@ -52,9 +53,9 @@ class Gate:
     searched: dict[int, BulkEngine] = field(default_factory=dict)
     seconds: dict[int, float] = field(default_factory=dict)
     took: dict[str, float] = field(default_factory=dict)
-    found: dict[Kind, tuple[Witness, Witness]] = field(default_factory=dict)
-    hunted: set[Kind] = field(default_factory=set)
-    without: set[Kind] = field(default_factory=set)
+    found: dict[FailureClass, tuple[Witness, Witness]] = field(default_factory=dict)
+    hunted: set[FailureClass] = field(default_factory=set)
+    without: set[FailureClass] = field(default_factory=set)
     budget: int = 0
     interrupted: bool = False
 
@@ -75,7 +76,7 @@ class Gate:
             (m for m in masks if m >> self.slot & 1 and m.bit_count() > 1), key=lambda m: (m.bit_count(), m)
         )
 
-    def run(self, cases: Sequence[dict[str, Any]]) -> None:
+    def run(self, cases: Sequence[Mapping[str, Any]]) -> None:
         """The checks in order; a candidate that fails alone isn't tried beside others."""
         if self.try_candidate():
             self.replay(cases)
@@ -104,7 +105,7 @@ class Gate:
         self.tell(AcceptanceDone(name, not reason, self.alone.schedules if self.alone else 0, reason))
         return not reason
 
-    def replay(self, cases: Sequence[dict[str, Any]]) -> None:
+    def replay(self, cases: Sequence[Mapping[str, Any]]) -> None:
         """The corpus with the candidate in the place of its kind."""
         assert self.filing is not None
         known = {**installed(), **{p.name: p for p in (*self.lineup.policies, *self.lineup.replaced)}}
@@ -148,9 +149,12 @@ class Gate:
     def settle(self) -> None:
         """Shrink and file what was found."""
         if self.filing is not None and self.found:
-            self.tell(PhaseStarted("shrink", len(self.found), "kinds of failures to their shortest schedule"))
+            self.tell(
+                PhaseStarted("shrink", len(self.found), "classes of failures to their shortest schedule")
+            )
             began = time.monotonic()
-            kinds = sorted(self.found, key=order)
+            names = [policy.name for policy in self.lineup.policies]
+            kinds = sorted(self.found, key=lambda kind: order(kind, names))
             tries = (witness for kind in kinds for witness in dict.fromkeys(self.found[kind]))
             self.filing.settle(tries, self.without)
             self.filing.index()
@@ -165,26 +169,27 @@ class Gate:
         """Whether a replayed case fails by the candidate's doing, which then is among what was filed."""
         filing = self.filing
         return filing is not None and any(
-            filing.of(witness.kind) or witness.kind in filing.broken for witness in replay.witnesses
+            filing.of(witness.failure_class) or witness.failure_class in filing.broken
+            for witness in replay.witnesses
         )
 
     def _take(self, engine: BulkEngine) -> None:
         for witness in witnesses(engine.tally(), engine.config):
-            if witness.kind.mask >> self.slot & 1:
-                self.hunted.add(witness.kind)
+            if self.lineup.candidate.name in witness.failure_class.policies:
+                self.hunted.add(witness.failure_class)
                 self._see(witness)
             else:
-                self.without.add(witness.kind)
+                self.without.add(witness.failure_class)
 
     def _see(self, witness: Witness) -> None:
         assert self.filing is not None
-        kind, known = witness.kind, {*self.found, *self.without}
+        kind, known = witness.failure_class, {*self.found, *self.without}
         if part_of_known(kind, known):
             return
         if kind not in known:
-            names, length = self.filing.names(kind), len(witness.events)
+            names, length = kind.policies, len(witness.events)
             self.filing.keep(witness)
-            self.tell(ConflictFound(names, kind.invariant, kind.primitive, length, witness.drawn))
+            self.tell(ConflictFound(names, kind.invariant, kind.action, length, witness.drawn))
         best, first = self.found.get(kind, (witness, witness))
         self.found[kind] = (witness if witness.better_than(best) else best, first)
 

@@ -12,7 +12,8 @@ from typing import Any, Literal
 
 from fuzzkv.cases.filing import Filing, Witness
 from fuzzkv.errors import FuzzkvError
-from fuzzkv.oracles.conflict import findings, smallest_failing, subsets
+from fuzzkv.oracles.conflict import findings, smallest_failing
+from fuzzkv.semantics.contract.minimal import subsets
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import ACT, Config, Event, schedule_from_json
 from fuzzkv.simulator.bulk.engine import BulkEngine
@@ -77,9 +78,9 @@ def judge(case_id: str, engine: BulkEngine, events: tuple[Event, ...], mask: int
     failing = smallest_failing(arms)
     own = [top for top in failing if top >> slot & 1]
     shown = tuple(
-        Witness(finding.kind, events, engine.config, worse=finding.worse)
+        Witness(finding.failure_class, events, engine.config, worse=finding.worse)
         for top in own
-        for finding in findings(arms, top)
+        for finding in findings(arms, top, engine.names)
         if not finding.consequence
     )
     if 1 << slot in own:

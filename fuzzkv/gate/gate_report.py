@@ -11,13 +11,13 @@ import shlex
 from typing import Any, Final
 
 from fuzzkv import __version__
-from fuzzkv.cases.casebook import Recipe
 from fuzzkv.cases.filing import Filed, order
 from fuzzkv.errors import EXIT_CLEAN, EXIT_CONFLICT, EXIT_ENVIRONMENT, EXIT_INTERRUPTED
 from fuzzkv.explain.clauses import refusals
 from fuzzkv.gate.checks import Gate
 from fuzzkv.search.acceptance import Alone
 from fuzzkv.semantics.contract.invariants import BY_ID
+from fuzzkv.targets.model.recipe import Recipe
 
 SCHEMA_VERSION: Final = 1
 EXIT_CODES: Final = {
@@ -34,7 +34,14 @@ ReportRow = dict[str, Any]
 def as_report(run: Gate, *, standing: bool, seconds: float) -> dict[str, Any]:
     """The report of a run; ``standing`` says whether the candidate has a kept acceptance on an engine."""
     lineup = run.lineup
-    filed = sorted(run.filing.filed.values(), key=lambda done: order(done.kind)) if run.filing else []
+    filed = (
+        sorted(
+            run.filing.filed.values(),
+            key=lambda done: order(done.failure_class, [p.name for p in lineup.policies]),
+        )
+        if run.filing
+        else []
+    )
     failures = [_failure(run, done) for done in filed]
     if run.fault or (run.alone is not None and run.alone.undeclared):
         reason = run.fault or (run.alone.reason if run.alone else "")
@@ -84,9 +91,10 @@ def _names(run: Gate, mask: int) -> list[str]:
     return [policy.name for k, policy in enumerate(run.lineup.policies) if mask >> k & 1]
 
 
-def _row(
+def row(
     check: str, policies: list[str], verdict: str, text: str = "", seconds: float = 0.0, **counts: int
 ) -> ReportRow:
+    """One check of one policy set: what it came to, why, how long it took and what it counted."""
     return {
         "check": check,
         "policies": policies,
@@ -100,25 +108,27 @@ def _row(
 def _alone_row(run: Gate) -> ReportRow:
     name, seconds = [run.lineup.candidate.name], run.took.get("alone", 0.0)
     if run.fault:
-        return _row("alone", name, "single-policy", run.fault, seconds)
+        return row("alone", name, "single-policy", run.fault, seconds)
     if run.alone is None:
-        return _row("alone", name, "not run")
+        return row("alone", name, "not run")
     alone: Alone = run.alone
     counts = {"schedules": alone.schedules, "failing": alone.failures}
     text = f"{alone.failures:,} of {alone.schedules:,} schedules"
     if alone.undeclared:
         text = alone.reason
-    elif run.filing is not None and any(kind.mask == 1 << run.slot for kind in run.filing.filed):
+    elif run.filing is not None and any(
+        kind.policies == (run.lineup.candidate.name,) for kind in run.filing.filed
+    ):
         later = "" if alone.failures else "; one of a later check"
-        return _row("alone", name, "single-policy", text + later, seconds, **counts)
+        return row("alone", name, "single-policy", text + later, seconds, **counts)
     verdict = "single-policy" if not alone.passed else "vacuous" if alone.idle else "accepted"
-    return _row("alone", name, verdict, "it never acted" if alone.idle else text, seconds, **counts)
+    return row("alone", name, verdict, "it never acted" if alone.idle else text, seconds, **counts)
 
 
 def _corpus_rows(run: Gate) -> list[ReportRow]:
     candidate = [run.lineup.candidate.name]
     if "corpus" not in run.took:
-        return [_row("corpus", candidate, "not run")]
+        return [row("corpus", candidate, "not run")]
     rows = []
     for mask in run.sets:
         replays = [
@@ -129,10 +139,10 @@ def _corpus_rows(run: Gate) -> list[ReportRow]:
             verdict = "not-reproduced" if not failing else max(replay.verdict for replay in failing)
             text = f"{len(failing)} of {len(replays)} cases"
             counts = {"replayed": len(replays), "failing": len(failing)}
-            rows.append(_row("corpus", _names(run, mask), verdict, text, **counts))
+            rows.append(row("corpus", _names(run, mask), verdict, text, **counts))
     if not rows:
         text = f"none of {len(run.replays)} cases" if run.options.corpus is not None else "no corpus"
-        return [_row("corpus", candidate, "not applicable", text)]
+        return [row("corpus", candidate, "not applicable", text)]
     rows[0]["seconds"] = run.took["corpus"]
     return rows
 
@@ -140,14 +150,14 @@ def _corpus_rows(run: Gate) -> list[ReportRow]:
 def _hunt_row(run: Gate, mask: int) -> ReportRow:
     names, engine = _names(run, mask), run.searched.get(mask)
     if engine is None or engine.drawn == 0:
-        return _row("hunt", names, "not run")
+        return row("hunt", names, "not run")
     filed = run.filing.filed if run.filing else {}
-    kinds = sum(kind.mask == mask and kind in run.hunted for kind in filed)
+    kinds = sum(kind.policies == tuple(names) and kind in run.hunted for kind in filed)
     verdict = "conflict" if kinds else "none found" if run.met(mask) else "vacuous"
     text = f"{kinds} kind{'' if kinds == 1 else 's'}, {engine.drawn:,} drawn"
     if verdict == "vacuous":
         text = f"they never touched each other in {engine.drawn:,} schedules"
-    return _row("hunt", names, verdict, text, run.seconds[mask], schedules=engine.drawn, kinds=kinds)
+    return row("hunt", names, verdict, text, run.seconds[mask], schedules=engine.drawn, kinds=kinds)
 
 
 def _failure(run: Gate, done: Filed) -> ReportRow:
@@ -196,15 +206,15 @@ def _shown_by(run: Gate, done: Filed) -> list[str]:
     return [
         replay.case_id
         for replay in run.replays
-        if any(run.filing.of(witness.kind) is done for witness in replay.witnesses)
+        if any(run.filing.of(witness.failure_class) is done for witness in replay.witnesses)
     ]
 
 
 def _errors(run: Gate) -> list[ReportRow]:
     broken = run.filing.broken if run.filing is not None else []
-    text = "the readers disagree on its schedule: please report this, it is a fault of fuzzkv"
+    text = "the interpreters disagree on its schedule: please report this, it is a fault of fuzzkv"
     return [
-        {"code": "FKV073", "policies": _names(run, kind.mask), "invariant": kind.invariant, "text": text}
+        {"code": "FKV073", "policies": list(kind.policies), "invariant": kind.invariant, "text": text}
         for kind in broken
     ]
 
@@ -228,7 +238,7 @@ def _notes(run: Gate, standing: bool) -> list[str]:
     drawn = sum(engine.drawn for engine in run.searched.values())
     if run.budget and drawn < run.budget * len(run.searched) and not run.interrupted:
         notes.append(f"Time was up after {drawn:,} of {run.budget * len(run.searched):,} schedules.")
-    without = sorted({" + ".join(_names(run, kind.mask)) or "the workload" for kind in run.without})
+    without = sorted({" + ".join(kind.policies) or "the workload" for kind in run.without})
     if without:
         notes.append(f"Not counted, as it fails without {name} too: {', '.join(without)}.")
     if run.alone is not None and run.alone.passed and not standing:

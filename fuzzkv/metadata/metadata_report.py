@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from fuzzkv.cases.casebook import Recipe, read_case
 from fuzzkv.errors import UsageError
 from fuzzkv.explain.clauses import refusals
 from fuzzkv.metadata.fields import FIELD_NAMES, FIELDS
@@ -21,6 +20,7 @@ from fuzzkv.metadata.trials import Run, Setting, Trace
 from fuzzkv.metadata.variants import Events
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import Schedule, schedule_from_json
+from fuzzkv.targets.model.recipe import Recipe, read_case
 
 Tell = Callable[[str, int, int], None]
 """``tell(case, done, of)`` while a case is searched."""

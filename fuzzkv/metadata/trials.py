@@ -1,6 +1,6 @@
 """Runs that record what a policy observed before each act, and in which single acts can be refused.
 
-An *act* is one call of a primitive by a policy's rule.  A run is made by the machine's Python reader; where calls have to be
+An *act* is one call of a primitive by a policy's rule.  A run is made by the machine's Python interpreter; where calls have to be
 heard or refused, the rule is read from the same source with the primitives that it calls bound to listening ones.
 """
 

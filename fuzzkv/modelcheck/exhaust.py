@@ -2,7 +2,7 @@
 
 Subsets come first, the empty one before all: one that passes the whole scope need not be run beside a larger set any
 more, because a control arm that can't fail says nothing.  What a larger set breaks is a conflict if every smaller one
-passes under the same schedule; it is filed or printed only after the Python reader agreed.
+passes under the same schedule; it is filed or printed only after the Python interpreter agreed.
 
 What the answers mean: ``exhausted`` is a statement about every schedule of the scope, ``bounded(d)`` about those of up to d
 events.  Witnesses are shortest: no schedule of the scope with fewer events shows the class.  A class is an invariant, its
@@ -18,10 +18,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from fuzzkv.cases.casebook import Recipe, make_case, narrowed, outcomes, title_of
+from fuzzkv.cases.case import Case
+from fuzzkv.cases.casebook import make_case, title_of
 from fuzzkv.cases.corpus import save_case, write_index
+from fuzzkv.core.results import FailureClass, mask_of
 from fuzzkv.errors import (
     EXIT_CLEAN,
     EXIT_CONFLICT,
@@ -33,9 +34,10 @@ from fuzzkv.errors import (
 from fuzzkv.modelcheck.explorer import Explorer
 from fuzzkv.modelcheck.results import Explored, ShortestSchedule
 from fuzzkv.modelcheck.scope import Scope
-from fuzzkv.oracles.conflict import Finding, Kind, findings, part_of_known, smallest_failing
+from fuzzkv.oracles.conflict import Finding, findings, part_of_known, smallest_failing
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import Config
+from fuzzkv.targets.model.recipe import Recipe, narrowed, outcomes
 
 MEMORY = 800 << 20
 """Bytes for the whole process if nothing else is said."""
@@ -45,12 +47,12 @@ Tell = Callable[[tuple[str, ...], Explored], None]
 
 @dataclass(frozen=True)
 class Conflict:
-    """A class that the Python reader agreed to: the shortest schedule, what it shows, and one line about it."""
+    """A class that the Python interpreter agreed to: the shortest schedule, what it shows, and one line about it."""
 
     recipe: Recipe
     finding: Finding
     title: str
-    case: dict[str, Any] | None = None
+    case: Case | None = None
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ class ExhaustResult:
     """The results of all subsets, in the order in which they were searched.
 
     ``events`` names the kinds of events that were enumerated, each with how many of it a schedule has at most (``None``:
-    without number).  ``conflicts`` are the kinds of conflict, without those that a smaller set shows in the same way.
+    without number).  ``conflicts`` are the classes of conflict, without those that a smaller set shows in the same way.
     """
 
     events: dict[str, int | None] = field(default_factory=dict)
@@ -149,12 +151,12 @@ def exhaust(
     ``memory`` is in bytes and bounds the whole process; ``depth`` bounds the events of a schedule, ``seconds`` the time of
     all searches together.  With ``corpus`` conflicts are filed there, as a hunt does.  ``tell`` hears of progress.  Raises
     ``UsageError`` for policies in free Python (FKV038) and numbers out of range, and ``EnvironmentFailure`` (FKV073) if the
-    Python reader doesn't see what the compiled one found.
+    Python interpreter doesn't see what the compiled one found.
     """
     explorer = Explorer(policies, config, scope, memory=memory, enforce=enforce)
     result = ExhaustResult(scope.budgets(explorer.extras))
     safe: set[int] = set()
-    known: set[Kind] = set()
+    known: set[FailureClass] = set()
     until = None if seconds is None else time.monotonic() + seconds
     masks = sorted(range(1 << len(policies)), key=lambda mask: (mask.bit_count(), mask))
     for number, mask in enumerate(masks):
@@ -170,9 +172,8 @@ def exhaust(
         )
         conflicts = []
         for witness in explored.witnesses:
-            kind = Kind(mask, witness.invariant, witness.actor, witness.primitive)
-            known.add(kind)
-            if not part_of_known(kind, known):
+            known.add(witness.failure_class)
+            if not part_of_known(witness.failure_class, known):
                 conflicts.append(_agreed(policies, config, witness, explored.states, enforce, corpus))
         if explored.ending == "exhausted" and not explored.witnesses:
             safe.add(mask)
@@ -194,29 +195,29 @@ def _agreed(
     enforce: bool,
     corpus: Path | None,
 ) -> Conflict:
-    """The conflict of a witness, once the Python reader has seen it; filed if it is one of two policies or more."""
-    chosen, schedule = narrowed(policies, witness.mask, witness.events)
+    """The conflict of a witness, once the Python interpreter has seen it; filed if it is one of two policies or more."""
+    wanted = witness.failure_class
+    mask = mask_of([policy.name for policy in policies], wanted.policies)
+    chosen, schedule = narrowed(policies, mask, witness.events)
     recipe = Recipe(schedule, chosen, config)
     arms = outcomes(recipe.histories(enforce=enforce))
     full = (1 << len(chosen)) - 1
-    wanted = (witness.invariant, witness.actor, witness.primitive)
     found = [
         finding
-        for finding in (findings(arms, full) if full in smallest_failing(arms) else [])
-        if (finding.kind.invariant, finding.kind.actor, finding.kind.primitive) == wanted
-        and not finding.consequence
+        for finding in (findings(arms, full, schedule.policies) if full in smallest_failing(arms) else [])
+        if finding.failure_class == wanted and not finding.consequence
     ]
     if not found:
         names = " + ".join(schedule.policies)
         raise EnvironmentFailure(
             code="FKV073",
-            value=f"{witness.invariant} of {names}",
-            reason="the Python reader doesn't see what the compiled one found",
+            value=f"{wanted.invariant} of {names}",
+            reason="the Python interpreter doesn't see what the compiled one found",
             cure="Please report this: it is a fault of fuzzkv.",
         )
     case = None
     if corpus is not None and len(chosen) > 1:
         # With the contract enforced the same schedule may show nothing without it; then there is no case to file.
-        case = make_case(recipe, witness.invariant, seed=0, schedules=states)
-        case = save_case(case, corpus).case if case is not None else None
+        made = make_case(recipe, wanted.invariant, seed=0, schedules=states)
+        case = save_case(made, corpus).case if made is not None else None
     return Conflict(recipe, found[0], title_of(schedule.policies, found[0]), case)

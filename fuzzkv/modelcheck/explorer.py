@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from fuzzkv.core.results import FailureClass, names_of
 from fuzzkv.errors import UsageError
 from fuzzkv.modelcheck import fingerprint, kernel, nodes
 from fuzzkv.modelcheck.projection import form_of
@@ -18,6 +19,7 @@ from fuzzkv.modelcheck.results import Explored, ShortestSchedule, store_size
 from fuzzkv.modelcheck.scope import Scope, extras_of
 from fuzzkv.semantics import layout, schedule
 from fuzzkv.semantics.contract.invariants import INVARIANTS
+from fuzzkv.semantics.contract.minimal import is_subset
 from fuzzkv.semantics.layout import NINV, NOBODY, PRIMITIVES, SIZE
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import Config
@@ -130,7 +132,7 @@ class _ExplorerRun:
 
     def __init__(self, explorer: Explorer, top: int, safe: Container[int], exact: bool) -> None:
         self.explorer, self.core, self.top = explorer, explorer._core, top
-        arms = [sub for sub in range(top + 1) if sub & top == sub and (sub == top or sub not in safe)]
+        arms = [sub for sub in range(top + 1) if is_subset(sub, top) and (sub == top or sub not in safe)]
         form, places = form_of(explorer.policies, top, explorer.config, explorer.scope, exact=exact)
         self.template = explorer._template.copy()
         self.template[fingerprint._NOW] = 0 if exact else fingerprint.BASE
@@ -260,10 +262,12 @@ class _ExplorerRun:
             names = [policy.name for policy in self.explorer.policies]
             result.witnesses.append(
                 ShortestSchedule(
-                    self.top,
-                    f"I{invariant}",
-                    None if actor == NOBODY else names[actor],
-                    PRIMITIVES[primitive],
+                    FailureClass(
+                        names_of(names, self.top),
+                        f"I{invariant}",
+                        PRIMITIVES[primitive],
+                        None if actor == NOBODY else names[actor],
+                    ),
                     tuple((int(op), int(a), int(b)) for op, a, b in self.rows[:length]),
                 )
             )

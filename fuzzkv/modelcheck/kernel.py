@@ -4,8 +4,8 @@ A node in which a proper subset fails is no node, and one in which the set itsel
 from.  A node is also left out if one with the same states has used no more of any budget.  Some of those that are left out
 are kept to be looked at: ``differ`` goes on from both and compares.
 
-The functions are compiled behind the core (``simulator.bulk.core``), whose ``apply``, ``failed``, ``acted`` and ``mix`` they use,
-and those of ``modelcheck.fingerprint`` and ``modelcheck.nodes``.
+The functions are compiled behind the core (``simulator.bulk.core``), whose ``apply``, ``failed``, ``acted``, ``follows`` and
+``mix`` they use, and those of ``modelcheck.fingerprint`` and ``modelcheck.nodes``.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from fuzzkv.semantics.schedule import (
 from fuzzkv.simulator.bulk.search import MAX_CLASSES
 
 _RELEVANT, _COUNT = COLUMNS["RELEVANT"], COLUMNS["V_COUNT"]
-_PAGE, _ACTOR, _PRIM, _WHEN = COLUMNS["V_PAGE"], COLUMNS["V_ACTOR"], COLUMNS["V_PRIM"], COLUMNS["V_STAMP"]
+_ACTOR, _PRIM = COLUMNS["V_ACTOR"], COLUMNS["V_PRIM"]
 
 # Sums of a search.
 B_NODES, B_CLASSES, B_SAMPLES, B_CHILDREN, B_MERGED, B_FAILING, B_ACTED = range(7)
@@ -62,6 +62,7 @@ RARE, EARLY, OFTEN = 1 << 10, 1 << 12, 1 << 4
 apply: Any = None
 failed: Any = None
 acted: Any = None
+follows: Any = None
 mix: Any = None
 imprint: Any = None
 orderly: Any = None
@@ -116,12 +117,7 @@ def judge(plan: Any, states: Any, fails: Any, found: Any, node: int, event: int)
                 return
             found.sums[B_ACTED] |= 1 << k
     for i in range(1, NINV):
-        own = s[_COUNT + i] > 0
-        for o in range(1, NINV):
-            earlier = s[_WHEN + o] < s[_WHEN + i] or (s[_WHEN + o] == s[_WHEN + i] and o < i)
-            same = s[_PAGE + o] == s[_PAGE + i] or o == 2
-            if plan.causes[i, o] == 1 and s[_COUNT + o] > 0 and earlier and same:
-                own = False
+        own = s[_COUNT + i] > 0 and not follows(s, plan.causes[i], i)
         c = 0
         while c < found.sums[B_CLASSES] and not (
             found.kinds[c, 0] == i

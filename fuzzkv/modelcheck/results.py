@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from fuzzkv.core.results import FailureClass
 from fuzzkv.errors import UsageError
 from fuzzkv.modelcheck import nodes
 from fuzzkv.semantics.schedule import Event
@@ -24,12 +25,9 @@ Ending = Literal["exhausted", "memory", "time", "depth", "interrupted"]
 
 @dataclass(frozen=True)
 class ShortestSchedule:
-    """The shortest schedule of a class: mask of the policies, invariant, actor (``None``: nobody), primitive, events."""
+    """The shortest schedule of a class of failures."""
 
-    mask: int
-    invariant: str
-    actor: str | None
-    primitive: str
+    failure_class: FailureClass
     events: tuple[Event, ...]
 
 

@@ -1,4 +1,4 @@
-"""The verdict: when the failure of a policy set under a schedule is a conflict, and of which kind.
+"""The conflict rule: when the failure of a policy set under a schedule is a conflict, and of which class.
 
 A conflict of a set S: some invariant is broken for S; for every proper subset, the empty one included, none
 is; every policy of S acted.  (That its action mattered is what the passing subset without it shows;
@@ -7,80 +7,62 @@ acceptance is looked at by the hunt.)
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
+from fuzzkv.core.results import Failure, FailureClass, Outcome, names_of
 from fuzzkv.semantics.contract.invariants import BY_ID
-from fuzzkv.simulator.outcome import ArmOutcome, Violation
-
-
-@dataclass(frozen=True)
-class Kind:
-    """What makes two conflicts the same kind: the policy set, the invariant, who broke it with which
-    primitive.
-    """
-
-    mask: int
-    invariant: str
-    actor: str | None
-    primitive: str
+from fuzzkv.semantics.contract.minimal import smallest, subsets, touches
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A conflict under one schedule, with what the shrinker must keep: its kind, its page, whether bytes got
-    worse than in every subset, and whether it follows from another violation on the same page (then it is no
-    kind of its own).
+    """A conflict under one schedule, with what the shrinker must keep: its class, its failure, whether bytes got
+    worse than in every subset, and whether it follows from another failure on the same page (then it is no
+    class of its own).
     """
 
-    kind: Kind
-    violation: Violation
+    failure_class: FailureClass
+    failure: Failure
     worse: bool
     consequence: bool
 
 
-def subsets(mask: int) -> Iterator[int]:
-    """All proper subsets of a mask, the empty one first."""
-    for sub in range(mask):
-        if sub & mask == sub:
-            yield sub
+def part_of_known(found: FailureClass, known: Container[FailureClass]) -> bool:
+    """Whether a proper subset of the set fails in the same way: then the larger set is no class of its own."""
+    sizes = range(len(found.policies))
+    return any(found.of(part) in known for size in sizes for part in combinations(found.policies, size))
 
 
-def part_of_known(kind: Kind, known: Container[Kind]) -> bool:
-    """Whether a proper subset of the set fails in the same way: then the larger set is no kind of its own."""
-    return any(Kind(sub, kind.invariant, kind.actor, kind.primitive) in known for sub in subsets(kind.mask))
-
-
-def smallest_failing(arms: Mapping[int, ArmOutcome]) -> list[int]:
+def smallest_failing(arms: Mapping[int, Outcome]) -> list[int]:
     """The masks that fail while all their proper subsets pass, each of their policies having acted."""
-    return [
-        mask
-        for mask, arm in sorted(arms.items())
-        if arm.failed and arm.acted & mask == mask and not any(arms[sub].failed for sub in subsets(mask))
-    ]
+    failing = sum(1 << mask for mask, arm in arms.items() if arm.failed)
+    return [mask for mask, arm in sorted(arms.items()) if smallest(failing, arm.acted, mask)]
 
 
-def order(violation: Violation) -> tuple[int, int]:
-    """Violations in the order in which they came to be; within one primitive by number."""
-    return violation.stamp, int(violation.invariant[1:])
+def order(failure: Failure) -> tuple[int, int]:
+    """Failures in the order in which they came to be; within one operation by number."""
+    return failure.stamp, int(failure.invariant[1:])
 
 
-def findings(arms: Mapping[int, ArmOutcome], mask: int) -> list[Finding]:
-    """The conflicts of one smallest failing set, one for each invariant that it breaks."""
+def findings(arms: Mapping[int, Outcome], mask: int, policies: Sequence[str]) -> list[Finding]:
+    """The conflicts of one smallest failing set, one for each class; ``policies`` names the bits of the masks."""
     arm = arms[mask]
+    names = names_of(policies, mask)
     found = []
-    for violation in arm.violations:
-        causes = BY_ID[violation.invariant].implied_by
+    for failure in arm.failures:
+        causes = BY_ID[failure.invariant].implied_by
         consequence = any(
             other.invariant in causes
-            and order(other) < order(violation)
-            and (other.page == violation.page or other.invariant == "I2")
-            for other in arm.violations
+            and order(other) < order(failure)
+            and touches(int(other.invariant[1:]), other.page, failure.page)
+            for other in arm.failures
         )
-        page = violation.page
-        worse = arm.damage[page] > 0 and all(
-            arms[sub].damage[page] < arm.damage[page] for sub in subsets(mask)
+        page = failure.page
+        worse = bool(arm.damage) and (
+            arm.damage[page] > 0 and all(arms[sub].damage[page] < arm.damage[page] for sub in subsets(mask))
         )
-        kind = Kind(mask, violation.invariant, violation.actor, violation.primitive)
-        found.append(Finding(kind, violation, worse, consequence))
+        kind = FailureClass(names, failure.invariant, failure.action, failure.actor)
+        found.append(Finding(kind, failure, worse, consequence))
     return found

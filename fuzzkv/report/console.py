@@ -20,8 +20,9 @@ from rich.table import Table
 from rich.text import Text
 
 from fuzzkv import events as ev
+from fuzzkv.core.glossary import counted
 from fuzzkv.report.gate import gate_page
-from fuzzkv.report.summary import counted, policy_text, summary
+from fuzzkv.report.summary import policy_text, summary
 
 PHASES: Final = ("accept", "solver", "search", "shrink", "confirm", "file")
 GATE_PHASES: Final = ("accept", "replay", "search", "shrink")
@@ -60,7 +61,7 @@ class ConsoleReport:
 
     Parameters: ``names`` maps invariant ids to names; ``live`` forces or forbids the redrawn block
     (default: on a terminal); ``every`` is the least time in seconds between two plain progress lines;
-    ``clock`` is for tests.
+    ``clock`` is for tests; ``verbosity`` -1 shows warnings and the end only, 1 every step of the progress.
     """
 
     def __init__(
@@ -71,12 +72,15 @@ class ConsoleReport:
         live: bool | None = None,
         every: float = 5.0,
         clock: Callable[[], float] = time.monotonic,
+        verbosity: int = 0,
     ) -> None:
         self.console = console
         self.names = names
-        self.every = every
+        self.verbosity = verbosity
+        self.every = 0.0 if verbosity > 0 else every
         self.clock = clock
-        self.live_wanted = console.is_terminal and not console.is_dumb_terminal if live is None else live
+        redrawn = console.is_terminal and not console.is_dumb_terminal if live is None else live
+        self.live_wanted = redrawn and verbosity == 0
         self.cases: dict[str, Mapping[str, Any]] = {}
         self._live: Live | None = None
         self._phase = ""
@@ -125,9 +129,9 @@ class ConsoleReport:
             self._live.start()
 
     def _on_GateStarted(self, event: ev.GateStarted) -> None:
-        head = (
-            f"gating {event.candidate} against {policy_text(event.against)}, seed {event.seed}, on the model"
-        )
+        beside = policy_text(event.against) if event.against or not event.engine else "the corpus"
+        where = event.engine or "the model"
+        head = f"gating {event.candidate} against {beside}, seed {event.seed}, on {where}"
         self._phases, self._left_out = GATE_PHASES, ""
         self._start(head)
 
@@ -165,7 +169,7 @@ class ConsoleReport:
         )
 
     def _on_SolverDone(self, event: ev.SolverDone) -> None:
-        shown = f"shows {counted(event.classes, 'kind')} of failure" if event.classes else "is safe"
+        shown = f"shows {counted(event.classes, 'class')} of failure" if event.classes else "is safe"
         ended = f"; {event.ended}" if event.ended else ""
         window = f"{event.requests} x {event.pages} pages"
         self._say(
@@ -176,9 +180,9 @@ class ConsoleReport:
         for line in search_lines(event):
             self._say(f"  {line}")
 
-    def _on_LivesDone(self, event: ev.LivesDone) -> None:
+    def _on_EngineSearchDone(self, event: ev.EngineSearchDone) -> None:
         self._say(
-            f"  {counted(event.schedules, 'schedule')} of {counted(event.sets, 'set')} on {counted(event.lives, 'engine')}, "
+            f"  {counted(event.schedules, 'schedule')} of {counted(event.sets, 'set')} on {counted(event.engines, 'engine')}, "
             f"{counted(event.steps, 'step')} in all; "
             f"{event.pairs} of {event.of_pairs} pairs, {event.triples} of {event.of_triples} triples; "
             f"{event.states:,} abstract states"
@@ -226,7 +230,7 @@ class ConsoleReport:
 
     def _on_WarningRaised(self, event: ev.WarningRaised) -> None:
         cure = f" {event.cure}" if event.cure else ""
-        self._say(
+        self._print(
             Text.assemble(("  warning ", "bold magenta"), f"{event.code}: {event.text.rstrip('.')}.{cure}")
         )
 
@@ -261,7 +265,20 @@ class ConsoleReport:
         return Group(*parts)
 
     def _say(self, line: str | Text) -> None:
-        self.console.print(line, markup=False, soft_wrap=not self.live_wanted)
+        if self.verbosity >= 0:
+            self._print(line)
+
+    def _print(self, line: str | Text) -> None:
+        if self.live_wanted:
+            # What goes on in a further line stands right of where it began.
+            text = Text(line) if isinstance(line, str) else line
+            indent = len(text.plain) - len(text.plain.lstrip()) + 2
+            parts = text.wrap(self.console, self.console.width - indent)
+            for part in parts[1:]:
+                part.pad_left(indent)
+            self.console.print(Text("\n").join(parts))
+            return
+        self.console.print(line, markup=False, soft_wrap=True)
 
     def _now_and_then(self, line: str) -> None:
         if not self.live_wanted and self.clock() - self._last_line >= self.every:
@@ -277,7 +294,7 @@ def progress_text(event: ev.Progress) -> str:
     if event.events_per_s:
         parts.append(f"{rate_text(event.events_per_s)} events/s")
     if event.cases or event.classes:
-        parts.append(f"{event.cases:,} failing in {counted(event.classes, 'kind')}")
+        parts.append(f"{event.cases:,} failing in {counted(event.classes, 'class')}")
     return ", ".join(parts)
 
 
@@ -290,7 +307,7 @@ def search_lines(event: ev.SearchDone) -> list[str]:
     return [
         f"{counted(event.schedules, 'schedule')}{by}{ended}; {word} of levels {event.covered:,} of {event.combinations:,}; "
         f"{event.states:,} transitions between abstract states",
-        f"residual risk: the next schedule shows a new kind of failure with probability {risk} "
+        f"residual risk: the next schedule shows a new class of failure with probability {risk} "
         f"(estimated; {event.bound:.2g} with its sampling error; {event.singletons} of {event.classes} kinds were seen once)",
     ]
 

@@ -15,6 +15,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from fuzzkv.core.glossary import counted
 from fuzzkv.report.summary import policy_text
 
 STYLES: Final = {
@@ -26,14 +27,14 @@ STYLES: Final = {
 }
 CLOSING: Final = {
     "clean": ("No conflict found", "bold green"),
-    "conflict": ("{kinds} of conflict with {candidate}", "bold red"),
+    "conflict": ("{classes} of conflict with {candidate}", "bold red"),
     "single-policy": ("{candidate} fails alone, so it is not let in", "bold red"),
     "vacuous": (
         "Vacuous: {candidate} was not exercised beside the others, so this proves nothing",
         "bold magenta",
     ),
     "failed": ("The gate could not finish", "bold magenta"),
-    "interrupted": ("Interrupted. {kinds} of failures found so far", "bold magenta"),
+    "interrupted": ("Interrupted. {classes} of failures found so far", "bold magenta"),
 }
 
 
@@ -41,7 +42,7 @@ def gate_page(report: Mapping[str, Any], *, width: int = 100) -> RenderableType:
     """The whole page, to be printed without cropping: a command is one line, however long, to be pasted."""
     parts: list[RenderableType] = [check_table(report), Text()]
     for failure in report["failures"]:
-        parts += [*_failure(failure, width), Text()]
+        parts += [*_failure(failure, width, on_model="engine" not in report), Text()]
     for error in report["errors"]:
         parts.append(
             Text(
@@ -73,14 +74,13 @@ def closing(report: Mapping[str, Any]) -> Text:
     """The last line: what came out, how long it took, and the exit code."""
     words, style = CLOSING[report["outcome"]]
     count = len(report["failures"])
-    kinds = f"{count} kind{'' if count == 1 else 's'}"
-    said = words.format(candidate=report["candidate"], kinds=kinds)
+    said = words.format(candidate=report["candidate"], classes=counted(count, "class"))
     return Text.assemble(
         (said, style), f" ({report['seconds']:.0f} s, seed {report['seed']}; exit {report['exit_code']})"
     )
 
 
-def _failure(failure: Mapping[str, Any], width: int) -> list[RenderableType]:
+def _failure(failure: Mapping[str, Any], width: int, *, on_model: bool) -> list[RenderableType]:
     who = policy_text(failure["policies"])
     if not failure["invariant"]:
         return [Text.assemble((who, "bold"), f" is not accepted: {failure['title']}")]
@@ -94,7 +94,7 @@ def _failure(failure: Mapping[str, Any], width: int) -> list[RenderableType]:
         said.append(
             f"the contract would have refused it at event {failure['refused_at']} by the clause '{failure['clause']}'"
         )
-    else:
+    elif on_model:
         said.append("no clause of the contract refuses it")
     if failure["corpus"]:
         said.append(f"shown by {', '.join(failure['corpus'])} with the candidate standing in")

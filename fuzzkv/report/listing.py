@@ -10,7 +10,16 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from fuzzkv.report.summary import WIDE, Case, arms_text, case_lines, case_table, invariant_text, policy_text
+from fuzzkv.report.summary import (
+    WIDE,
+    Case,
+    arms_text,
+    case_lines,
+    case_table,
+    engine_text,
+    invariant_text,
+    policy_text,
+)
 
 MARKS: Final = {"ok": ("ok", "green"), "note": ("note", "bold magenta"), "problem": ("problem", "bold red")}
 
@@ -106,6 +115,25 @@ def policy_listing(policies: Sequence[PolicyLike]) -> RenderableType:
         grid.add_row("  source", f"{manifest.source} {manifest.fidelity}".strip())
         parts += [grid, Text()]
     return Group(*parts)
+
+
+def case_row(case: Case) -> dict[str, Any]:
+    """One case of a listing as plain data."""
+    together, controls = arms_text(case)
+    return {
+        "id": case["id"],
+        "label": case["label"],
+        "status": case["status"],
+        "minimality": case["minimality"],
+        "policies": case["class"]["policies"],
+        "invariant": case["class"]["invariant"],
+        "events": len(case["schedule"]),
+        "together": together,
+        "controls": controls,
+        "target": case.get("target", "model"),
+        "real engine": engine_text(case),
+        "title": case["title"],
+    }
 
 
 def corpus_listing(cases: Sequence[Case], names: Mapping[str, str], *, width: int) -> RenderableType:

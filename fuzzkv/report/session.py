@@ -14,14 +14,17 @@ from fuzzkv.report.ndjson import NdjsonReport
 
 
 class ReportSession:
-    """Console and, with ``report_dir``, ``events.ndjson``. Give :attr:`listeners` to the hunt.
+    """Console and, with ``report_dir``, ``events.ndjson``. Give :attr:`listeners` to the hunt. ``verbosity`` as of
+    :class:`~fuzzkv.report.console.ConsoleReport`.
 
     It also counts what went by, so that a run that was cut short still ends with ``HuntFinished``.
     """
 
-    def __init__(self, *, no_color: bool, report_dir: Path | None, names: Mapping[str, str]) -> None:
+    def __init__(
+        self, *, no_color: bool, report_dir: Path | None, names: Mapping[str, str], verbosity: int = 0
+    ) -> None:
         self.ndjson = NdjsonReport(report_dir / "events.ndjson") if report_dir is not None else None
-        self.console = ConsoleReport(make_console(no_color=no_color), names=names)
+        self.console = ConsoleReport(make_console(no_color=no_color), names=names, verbosity=verbosity)
         reports: list[ev.Listener] = [self.console] if self.ndjson is None else [self.ndjson, self.console]
         self.listeners: tuple[ev.Listener, ...] = (self._count, *reports)
         self._started = time.monotonic()

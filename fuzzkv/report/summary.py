@@ -6,8 +6,9 @@ colour repeats what a word says already, so nothing is lost without colour. All 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from textwrap import wrap
+from textwrap import TextWrapper, wrap
 from typing import Any, Final
 
 from rich import box
@@ -15,6 +16,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from fuzzkv.core.glossary import counted
 from fuzzkv.events import HuntFinished
 
 Case = Mapping[str, Any]
@@ -33,14 +35,23 @@ STYLES: Final = {
 }
 
 
-def counted(count: int, noun: str) -> str:
-    """``"1 schedule"``, ``"1,200 schedules"``: nouns whose plural takes an s."""
-    return f"{count:,} {noun}{'s' if count != 1 else ''}"
-
-
 def policy_text(policies: Sequence[str]) -> str:
     """``"evict + offload"``; the empty set is the control arm ``"full cache"``."""
     return " + ".join(policies) if policies else "full cache"
+
+
+def hanging(text: str, width: int) -> str:
+    """The text in ``width`` columns: what goes on in a further line stands under the words of the first, right of a number or
+    mark such as ``(3)`` that they begin with.
+    """
+    lines = []
+    for line in text.splitlines():
+        begin = re.match(r" *(?:\(\d+\) |- )?", line)
+        indent = len(begin[0]) if begin else 0
+        if indent and not line[:indent].strip():
+            indent += 2
+        lines += TextWrapper(width, subsequent_indent=" " * indent, break_on_hyphens=False).wrap(line) or [""]
+    return "\n".join(lines)
 
 
 def arms_text(case: Case) -> tuple[str, str]:
@@ -107,7 +118,8 @@ def case_lines(cases: Sequence[Case], names: Mapping[str, str]) -> Table:
     grid = Table.grid(padding=(0, 1))
     for case in cases:
         together, controls = arms_text(case)
-        grid.add_row(Text(str(case["id"]), style="bold"))
+        label = f"  {case['label']}" if case.get("label") else ""
+        grid.add_row(Text.assemble((str(case["id"]), "bold"), label))
         grid.add_row(f"  {policy_text(case['class']['policies'])}")
         grid.add_row(
             f"  break {invariant_text(case, names)} in {counted(len(case.get('schedule', ())), 'event')}"
@@ -157,7 +169,7 @@ def summary(
 
 def closing(finished: HuntFinished) -> Text:
     """The last line: what came out, after how much work, and the exit code."""
-    kinds = f"{counted(finished.classes, 'kind')} of conflict"
+    kinds = f"{counted(finished.classes, 'class')} of conflict"
     says = {
         "clean": ("No conflict found", "bold green"),
         "conflict": (f"{kinds} found, {finished.confirmed} confirmed on a real engine", "bold red"),

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from fuzzkv.cases.casebook import Recipe, narrowed
 from fuzzkv.errors import FuzzkvError, UsageError
 from fuzzkv.events import Listener
 from fuzzkv.oracles.statistics import clopper_pearson_upper
@@ -30,6 +29,7 @@ from fuzzkv.simulator.bulk.engine import BulkEngine
 from fuzzkv.simulator.interpreters import begin, python_apply, rule_digest
 from fuzzkv.simulator.start import first_state
 from fuzzkv.strategies.covering_arrays import drawn
+from fuzzkv.targets.model.recipe import Recipe, narrowed
 
 SCHEMA_VERSION = 1
 OWN_FILE = "acceptance.json"
@@ -76,7 +76,7 @@ def try_alone(engine: BulkEngine, policy: str, *, seed: int, schedules: int) -> 
     slot = engine.names.index(policy)
     alone = engine.again(seed=seed, only=1 << slot)
     alone.search(schedules)
-    kinds = [c for c in alone.classes if c.mask == 1 << slot]
+    kinds = [c for c in alone.classes if c.failure_class.policies == (policy,)]
     first = min(kinds, key=lambda c: c.number, default=None)
     # What fails without the policy too is none of its failures.
     failures = max((c.seen for c in kinds), default=0)
@@ -86,7 +86,7 @@ def try_alone(engine: BulkEngine, policy: str, *, seed: int, schedules: int) -> 
         policy,
         schedules,
         failures,
-        first.invariant if first else "",
+        first.failure_class.invariant if first else "",
         first.number if first else -1,
         clopper_pearson_upper(failures, schedules, 0.05),
         tuple(sorted((used & ACTIONS) - declared)),
@@ -95,7 +95,7 @@ def try_alone(engine: BulkEngine, policy: str, *, seed: int, schedules: int) -> 
 
 
 def fault_of(policy: Policy, config: Config) -> str:
-    """How the policy's rule fails on the Python reader, or an empty string if it runs and does the same again.
+    """How the policy's rule fails on the Python interpreter, or an empty string if it runs and does the same again.
 
     Looked at before anything is compiled, where a fault would end the process.  Raises ``UsageError``
     (FKV036) for a rule that leaves the vocabulary.

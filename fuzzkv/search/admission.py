@@ -29,16 +29,18 @@ class Admission:
     idle: list[str] = field(default_factory=list)
     engine: BulkEngine | None = None
 
-    def admit(self, policies: Sequence[Policy]) -> None:
-        """Try each policy alone.
+    def sound(self, policies: Sequence[Policy]) -> list[Policy]:
+        """The policies whose rules run at all: looked at before anything is compiled, where a fault would end the process.
 
-        Raises ``UsageError`` for a rule that leaves the vocabulary (FKV036) and a broken file of acceptances (FKV076).
+        Raises ``UsageError`` for a rule that leaves the vocabulary (FKV036).
         """
         about = "each policy alone (the first start compiles: about half a minute)"
         self._tell(PhaseStarted("accept", len(policies), about))
+        return [policy for policy in policies if self._is_sound(policy)]
+
+    def admit(self, sound: Sequence[Policy]) -> None:
+        """Try each of these policies alone.  Raises ``UsageError`` for a broken file of acceptances (FKV076)."""
         kept = load_acceptance()
-        # A rule that fails is found before anything is compiled, where it would end the process.
-        sound = [policy for policy in policies if self._is_sound(policy)]
         if not sound:
             return
         engine = BulkEngine(sound, self.config)

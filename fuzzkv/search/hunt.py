@@ -19,12 +19,14 @@ from fuzzkv.oracles.conflict import part_of_known
 from fuzzkv.oracles.thresholds import default_thresholds
 from fuzzkv.policies.registry import resolve
 from fuzzkv.search.admission import Admission
-from fuzzkv.search.confirming import Confirming, engine_name
-from fuzzkv.search.loop import Search
+from fuzzkv.search.confirming import EngineConfirmer, engine_name
+from fuzzkv.search.first_look import compiling_beside, first_look
+from fuzzkv.search.loop import Search, found_event
 from fuzzkv.search.outcome import flags_of, judge
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import Config
 from fuzzkv.simulator.bulk.tally import Tally
+from fuzzkv.targets.base import Confirmer
 
 
 @dataclass(frozen=True)
@@ -54,9 +56,18 @@ class _Hunt:
         return [dict(done.case) for done in self.search.filing.filed.values()] if self.search else []
 
     def run(self, policies: Sequence[Policy]) -> None:
-        self.admission.admit(policies)
+        sound = self.admission.sound(policies)
+        early = []
+        with compiling_beside(self.options.policies):
+            for witness in first_look(sound, self.admission.config, self.options):
+                early.append(witness)
+                self.tell(found_event(witness))
+        self.admission.admit(sound)
         if self.admission.engine is not None:
-            self.search = Search(self.options, self.admission.engine, self.listeners)
+            # Their masks and schedules are of all these policies.
+            if len(self.admission.engine.names) < len(sound):
+                early = []
+            self.search = Search(self.options, self.admission.engine, self.listeners, early=early)
             self.search.run()
             self.shrink_all(self.search)
             if self.options.confirm and self.cases:
@@ -65,9 +76,13 @@ class _Hunt:
     def shrink_all(self, search: Search) -> None:
         """One case a kind.  What one policy does alone is no conflict, though it may explain a larger set's."""
         found = search.found()
-        kinds = {witness.kind for witness in found}
-        wanted = [w for w in found if w.kind.mask.bit_count() > 1 and not part_of_known(w.kind, kinds)]
-        self.tell(PhaseStarted("shrink", len(wanted), "kinds of failures to their shortest schedule"))
+        kinds = {witness.failure_class for witness in found}
+        wanted = [
+            w
+            for w in found
+            if len(w.failure_class.policies) > 1 and not part_of_known(w.failure_class, kinds)
+        ]
+        self.tell(PhaseStarted("shrink", len(wanted), "classes of failures to their shortest schedule"))
         search.filing.settle(wanted, kinds)
 
     def confirm_all(self, filing: Filing) -> None:
@@ -75,7 +90,7 @@ class _Hunt:
         ranked = sorted(
             filing.filed.values(), key=lambda done: (done.case["label"] == "", done.case["label"])
         )
-        confirming = Confirming(
+        confirmer: Confirmer = EngineConfirmer(
             self.listeners,
             device=self.options.device,
             policies=filing.engine.policies,
@@ -85,7 +100,7 @@ class _Hunt:
         where = f"on {engine}, with a real language model" if engine != "none" else "no engine is installed"
         self.tell(PhaseStarted("confirm", len(ranked), where))
         for done in ranked:
-            entries = confirming.run(done.case)
+            entries = confirmer.confirm(done.case)
             if entries:
                 shown = any(entry["verdict"] == "confirmed" for entry in entries)
                 status = "confirmed" if shown else done.case["status"]

@@ -1,4 +1,4 @@
-"""The search of a hunt: rounds of schedules, in which every kind of failure that is new is told and filed at once."""
+"""The search of a hunt: rounds of schedules, in which every class of failure that is new is told and filed at once."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from fuzzkv.cases.filing import Filing, Witness, witnesses
 from fuzzkv.core.budgets import BUDGET, CHUNK, ENFORCED, FREE, GENERATED
 from fuzzkv.core.options import HuntOptions
+from fuzzkv.core.results import FailureClass
 from fuzzkv.errors import UsageError
 from fuzzkv.events import (
     ConflictFound,
@@ -21,7 +22,7 @@ from fuzzkv.events import (
     WarningRaised,
     emit,
 )
-from fuzzkv.oracles.conflict import Kind, part_of_known
+from fuzzkv.oracles.conflict import part_of_known
 from fuzzkv.oracles.residual import Residual
 from fuzzkv.search.generated import Generated
 from fuzzkv.search.warm_start import proved, short_witnesses
@@ -34,20 +35,28 @@ from fuzzkv.strategies.covering_arrays import covered
 from fuzzkv.strategies.memory import open_database
 
 
+def found_event(witness: Witness) -> ConflictFound:
+    """The news of a class that is seen for the first time."""
+    kind = witness.failure_class
+    return ConflictFound(kind.policies, kind.invariant, kind.action, len(witness.events), witness.drawn)
+
+
 @dataclass
 class Search:
     """One search and what it came to so far.
 
     ``compiled`` is an engine of the policies that take part; ``engine`` the one that searches, and ``filing`` files
-    what it finds.  ``solved`` is what the solver found before, ``seen`` are the kinds met, ``freed`` the device frames
+    what it finds.  ``early`` is what the first look found and has been told, ``solved`` what the solver found before,
+    ``seen`` are the kinds met, ``freed`` the device frames
     that the policies give up on average, by whether the contract is enforced.
     """
 
     options: HuntOptions
     compiled: BulkEngine
     listeners: Sequence[Listener] = ()
+    early: Sequence[Witness] = ()
     tally: Tally = field(default_factory=Tally)
-    seen: set[Kind] = field(default_factory=set)
+    seen: set[FailureClass] = field(default_factory=set)
     freed: dict[bool, float] = field(default_factory=dict)
     solved: list[Witness] = field(default_factory=list)
     began: float = field(default_factory=time.monotonic)
@@ -98,6 +107,8 @@ class Search:
         """
         if self.enforced:
             self._sample()
+        for witness in self.early:
+            self._meet(witness, told=True)
         asked = self.options.solver_depth > 0 and len(self.engine.names) > 1
         if asked and self.enforced and self._prove():
             return
@@ -120,8 +131,10 @@ class Search:
         self._tell_reached(early and self.tally.drawn < self.total)
 
     def found(self) -> list[Witness]:
-        """The kinds met, each with its best schedule, if the readers agree on that; last those of the solver."""
-        met = [*witnesses(self.tally, self.engine.config), *self.solved]
+        """The kinds met, each with its best schedule, if the interpreters agree on that; then those of the solver and of the first
+        look.
+        """
+        met = [*witnesses(self.tally, self.engine.config), *self.solved, *self.early]
         return [witness for witness in met if self.filing.agrees(witness)]
 
     def _prove(self) -> bool:
@@ -198,8 +211,8 @@ class Search:
         for witness in witnesses(self.tally, self.engine.config):
             self._meet(witness)
 
-    def _meet(self, witness: Witness) -> None:
-        kind = witness.kind
+    def _meet(self, witness: Witness, *, told: bool = False) -> None:
+        kind = witness.failure_class
         if kind in self.seen:
             return
         self.seen.add(kind)
@@ -207,15 +220,15 @@ class Search:
             return
         if self.generated is not None:
             self.generated.keep(Schedule(self.engine.names, witness.events))
-        names = self.filing.names(kind)
-        self._tell(ConflictFound(names, kind.invariant, kind.primitive, len(witness.events), witness.drawn))
-        if kind.mask.bit_count() > 1 and not part_of_known(kind, self.seen):
+        if not told:
+            self._tell(found_event(witness))
+        if len(kind.policies) > 1 and not part_of_known(kind, self.seen):
             self.filing.keep(witness)
 
-    def _tell_flaky(self, kind: Kind) -> None:
+    def _tell_flaky(self, kind: FailureClass) -> None:
         """Say that a policy in Python does something else when a schedule runs again."""
-        names = " + ".join(self.filing.names(kind))
-        text = f"{names}: {kind.invariant} at {kind.primitive} is not shown when the same schedule runs again"
+        names = " + ".join(kind.policies)
+        text = f"{names}: {kind.invariant} at {kind.action} is not shown when the same schedule runs again"
         self._tell(
             WarningRaised("FKV106", text, "Keep what a rule remembers in page.mark and cache.note only.")
         )

@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from fuzzkv.cases.casebook import widened
 from fuzzkv.cases.filing import Witness
+from fuzzkv.core.results import FailureClass, mask_of, names_of
 from fuzzkv.errors import UsageError
 from fuzzkv.events import ProofDone, SolverDone
 from fuzzkv.modelcheck.scope import extras_of
-from fuzzkv.oracles.conflict import Kind
 from fuzzkv.semantics.layout import NR, PAGES
 from fuzzkv.simulator.bulk.engine import BulkEngine
 from fuzzkv.simulator.symbolic.scope import Window
 from fuzzkv.solver.ascent import Climb
 from fuzzkv.solver.induction import prove
 from fuzzkv.solver.verify import Verification
+from fuzzkv.targets.model.recipe import widened
 
 PATIENCE = 120.0
 """Seconds after which the solver is asked no more."""
@@ -80,8 +80,10 @@ def short_witnesses(
         raise KeyboardInterrupt
     witnesses = []
     for found in (found for each in result.sets for found in each.refuted):
-        mask = sum(1 << engine.names.index(name) for name in found.policies)
-        witnesses.append(Witness(Kind(mask, *found.target), widened(mask, found.events), config))
+        mask = mask_of(engine.names, found.policies)
+        invariant, actor, action = found.target
+        kind = FailureClass(names_of(engine.names, mask), invariant, action, actor)
+        witnesses.append(Witness(kind, widened(mask, found.events), config))
     reached = min(each.depth for each in result.sets)
     ended = "" if reached >= depth else f"the time ended it before {depth}"
     done = SolverDone(reached, window.requests, window.pages, len(result.sets), len(witnesses), ended)

@@ -1,7 +1,7 @@
 """The state of the machine: every field, its column and its size, once.
 
 A state is one flat run of integers.  A column is named by its base offset, so ``get(s, DEV, p)`` is
-``s[DEV + p]`` in Python and in the compiled reader, and a lookup in a column of terms in the solver.
+``s[DEV + p]`` in Python and in the compiled interpreter, and a lookup in a column of terms in the solver.
 Times are ticks of virtual time, losses are permille of one request's recall, frames and pages are indices.
 """
 

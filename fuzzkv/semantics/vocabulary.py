@@ -3,13 +3,13 @@
 A text in this vocabulary is ordinary Python with three restrictions, which ``simulator.linker`` checks: it
 branches only through ``ite``, ``and_``, ``or_`` and the guarded writes; it loops only over ``each(n)`` with a
 constant ``n``; it touches the state only through ``get`` and the writes.  Because of them one text has four
-uses: imported as it is, it is the plain Python reader; with the calls written out, it is the fast Python
+uses: imported as it is, it is the plain Python interpreter; with the calls written out, it is the fast Python
 reader and, under numba, the compiled one; executed with the terms of ``simulator.symbolic.interpreter`` it is the solver's
 relation.
 
 ``guard(g)`` says that nothing below it changes anything unless ``g`` holds, so that a reader may stop there;
 ``skip(g)`` says the same of one round of a loop.  They are hints for speed and never a part of the meaning:
-the plain reader and the solver ignore them, and a test compares them.
+the plain interpreter and the solver ignore them, and a test compares them.
 """
 
 from __future__ import annotations

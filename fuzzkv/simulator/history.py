@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fuzzkv.core.results import Failure, Outcome
 from fuzzkv.semantics.layout import (
     CLAUSES,
     COLUMNS,
@@ -16,7 +17,7 @@ from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import ACT, Config, Schedule, afterwards
 from fuzzkv.semantics.vocabulary import listening
 from fuzzkv.simulator.interpreters import begin, plain_apply, python_apply
-from fuzzkv.simulator.outcome import ArmOutcome, Violation, ending
+from fuzzkv.simulator.outcome import ending
 from fuzzkv.simulator.start import first_state
 
 
@@ -48,7 +49,7 @@ class History:
     schedule: Schedule
     policies: tuple[str, ...]
     records: tuple[Record, ...]
-    outcome: ArmOutcome
+    outcome: Outcome
     latencies: tuple[int, ...]
     exercised: dict[str, dict[str, int]]
     refused: dict[str, int]
@@ -57,9 +58,9 @@ class History:
     ticks: int
     steps: int
 
-    def broke(self, invariant: str) -> Violation | None:
-        """The violation of an invariant, or ``None``."""
-        return next((v for v in self.outcome.violations if v.invariant == invariant), None)
+    def broke(self, invariant: str) -> Failure | None:
+        """The failure of an invariant, or ``None``."""
+        return next((v for v in self.outcome.failures if v.invariant == invariant), None)
 
 
 def run_history(
@@ -71,7 +72,7 @@ def run_history(
     enforce: bool = False,
     plain: bool = False,
 ) -> History:
-    """Run a schedule for the policies in ``mask`` on the Python reader and keep everything.
+    """Run a schedule for the policies in ``mask`` on the Python interpreter and keep everything.
 
     ``policies[k]`` is slot ``k`` of the schedule.  ``plain`` uses the unrewritten text (its records come from
     ``note``).

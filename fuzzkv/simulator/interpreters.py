@@ -62,7 +62,7 @@ _python_module = lru_cache(maxsize=16)(fresh_module)
 def python_apply(
     policies: tuple[Policy, ...], tell: Callable[[int, int, int, int], None] | None = None
 ) -> Callable[..., None]:
-    """The written-out Python reader; ``tell(primitive, actor, page, detail)`` hears every primitive that
+    """The written-out Python interpreter; ``tell(primitive, actor, page, detail)`` hears every primitive that
     ran.
     """
     space = _python_module(tuple((policy.rule, policy.free) for policy in policies), tell is not None)
@@ -72,7 +72,7 @@ def python_apply(
 
 
 def plain_apply(policies: Sequence[Policy]) -> Callable[..., None]:
-    """The plain Python reader: the text as it is imported, nothing rewritten.  Slow; for debugging and for
+    """The plain Python interpreter: the text as it is imported, nothing rewritten.  Slow; for debugging and for
     comparison.
     """
 

@@ -1,4 +1,4 @@
-"""Writes a text of the vocabulary out as plain source, for the fast Python reader and for the compiled one.
+"""Writes a text of the vocabulary out as plain source, for the fast Python interpreter and for the compiled one.
 
 Starting from some functions, everything that they call is collected; ``get``, ``ite``, the guarded writes and
 so on are written out in place, names of columns and parameters become numbers, and what is left is one flat
@@ -92,8 +92,8 @@ def _refusal(function: Text, line: int, reason: str, cure: str) -> UsageError:
 class _WriteOut(ast.NodeTransformer):
     """Rewrites one function's tree; ``calls`` collects the functions of the text that it calls."""
 
-    def __init__(self, function: Text, returns: str, trace: bool) -> None:
-        self.function, self.returns, self.trace = function, returns, trace
+    def __init__(self, function: Text, returns: str, trace: bool, typed: bool) -> None:
+        self.function, self.returns, self.trace, self.typed = function, returns, trace, typed
         self.calls: dict[str, Text] = {}
 
     def _value(self, name: str) -> Any:
@@ -144,6 +144,8 @@ class _WriteOut(ast.NodeTransformer):
             return written
         self.calls[unique_name(target)] = target
         node.func = ast.Name(unique_name(target), ast.Load())
+        if self.typed:
+            node.args = [_typed(argument) for argument in args]
         return node
 
     def visit_Expr(self, node: ast.Expr) -> Any:
@@ -181,7 +183,7 @@ class _WriteOut(ast.NodeTransformer):
         if len(tree.body) != 1 or not isinstance(only, ast.Return) or only.value is None:
             return None
         check_text(target)
-        inner = _WriteOut(target, "", self.trace)
+        inner = _WriteOut(target, "", self.trace, self.typed)
         expression = inner.visit(only.value)
         self.calls.update(inner.calls)
         names = [argument.arg for argument in tree.args.args]
@@ -202,6 +204,14 @@ class _Substitute(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         return copy.deepcopy(self.arguments[node.id]) if node.id in self.arguments else node
+
+
+def _typed(argument: ast.expr) -> ast.expr:
+    """A number as one of its type: for a plain one Numba compiles the function that is called anew, number by number."""
+    if not isinstance(argument, ast.Constant):
+        return argument
+    kind = "bool_" if isinstance(argument.value, bool) else "int64"
+    return ast.Call(ast.Attribute(ast.Name("np", ast.Load()), kind, ast.Load()), [argument], [])
 
 
 def unique_name(function: Text) -> str:
@@ -296,12 +306,18 @@ def _constant_loop(function: Text, node: ast.For) -> bool:
 
 
 def write_out(
-    roots: Iterable[Text], *, trace: bool, prefix: str = "", apart: Container[str] = frozenset()
+    roots: Iterable[Text],
+    *,
+    trace: bool,
+    prefix: str = "",
+    apart: Container[str] = frozenset(),
+    typed: bool = False,
 ) -> str:
     """Source of every function reachable from ``roots``, callees first.
 
     ``trace`` keeps the calls of ``note`` (as ``_tell(primitive, actor, page, detail)``); ``prefix`` is put
-    before each definition, e.g. a decorator; functions whose names are in ``apart`` are written out elsewhere.
+    before each definition, e.g. a decorator; functions whose names are in ``apart`` are written out elsewhere;
+    ``typed`` gives numbers to other functions with their type (``np`` has to be there).
     Raises ``UsageError`` for a text that leaves the vocabulary.
     """
     out: dict[str, str] = {}
@@ -322,7 +338,7 @@ def write_out(
         check_text(function)
         tree = _plain(function)
         returns = getattr(tree.returns, "id", "") if tree.returns is not None else ""
-        writer = _WriteOut(function, returns, trace)
+        writer = _WriteOut(function, returns, trace, typed)
         body = [writer.visit(node) for node in tree.body]
         tree.body = [node for node in body if node is not None] or [ast.Pass()]
         tree.name, tree.returns = name, None

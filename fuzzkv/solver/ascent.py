@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from fuzzkv.semantics.schedule import Event
 from fuzzkv.solver.asking import SolverQuestion, Space
-from fuzzkv.solver.unrolling import Target
+from fuzzkv.solver.unrolling import Breach
 
 Events = tuple[Event, ...]
 PATIENCE = 60
@@ -26,7 +26,7 @@ PATIENCE = 60
 class Judged:
     """The verdict of the machine on a schedule: the classes that the whole set shows, or which smaller sets fail under it."""
 
-    shown: tuple[Target, ...] = ()
+    shown: tuple[Breach, ...] = ()
     failing: tuple[int, ...] = ()
 
 
@@ -43,15 +43,15 @@ class Climb:
     mask: int
     space: Space
     depth: int = 0
-    found: dict[Target, Events] = field(default_factory=dict)
-    aside: dict[Target, int] = field(default_factory=dict)
+    found: dict[Breach, Events] = field(default_factory=dict)
+    aside: dict[Breach, int] = field(default_factory=dict)
     spurious: int = 0
     questions: int = 0
     seconds: float = 0.0
     ending: str = ""
 
     @property
-    def known(self) -> tuple[Target, ...]:
+    def known(self) -> tuple[Breach, ...]:
         """Classes that aren't asked for any more, in one event more than ``depth``."""
         aside = [target for target, length in self.aside.items() if length <= self.depth + 1]
         return (*self.found, *sorted(set(aside) - set(self.found), key=str))
@@ -170,5 +170,5 @@ class Ascent:
         elif excused:
             climb.space = climb.space.beside(judged.failing)
         else:
-            # Neither shown nor excused: the readers disagree, and whoever asked has to say so.
+            # Neither shown nor excused: the interpreters disagree, and whoever asked has to say so.
             climb.ending = "disagreement"

@@ -14,7 +14,7 @@ from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import Config, Event
 from fuzzkv.simulator.symbolic.scope import Window
 from fuzzkv.solver.sat import Model, Question
-from fuzzkv.solver.unrolling import Target, Unrolling
+from fuzzkv.solver.unrolling import Breach, Unrolling
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,8 +74,8 @@ class SolverQuestion:
         depth: int,
         *,
         seconds: float,
-        target: Target | None = None,
-        known: Sequence[Target] = (),
+        target: Breach | None = None,
+        known: Sequence[Breach] = (),
         delayed: bool = False,
         unrolling: Unrolling | None = None,
     ) -> None:

@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fuzzkv.cases.casebook import Recipe, make_case, read_case
-from fuzzkv.cases.corpus import Case, covers
+from fuzzkv.cases.casebook import make_case
+from fuzzkv.cases.corpus import covers
 from fuzzkv.cases.shrink import shrink
 from fuzzkv.errors import EnvironmentFailure, UsageError
-from fuzzkv.oracles.conflict import subsets
+from fuzzkv.semantics.contract.minimal import subsets
 from fuzzkv.semantics.layout import COLUMNS, NR, PAGES
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import ARRIVE, FADE, OPS, QUEUE, STEP, Event
@@ -27,8 +27,9 @@ from fuzzkv.simulator.start import first_state
 from fuzzkv.simulator.symbolic.scope import Window
 from fuzzkv.solver.asking import Space
 from fuzzkv.solver.shortest import absent, shortest
-from fuzzkv.solver.unrolling import Target
+from fuzzkv.solver.unrolling import Breach
 from fuzzkv.strategies.covering_arrays import enabled
+from fuzzkv.targets.model.recipe import Recipe, read_case
 
 Events = tuple[Event, ...]
 Tell = Callable[[str], None]
@@ -114,15 +115,15 @@ def used(recipe: Recipe) -> Window:
     )
 
 
-def judge_of(recipe: Recipe, target: Target) -> Callable[[Events], Events | None]:
+def judge_of(recipe: Recipe, target: Breach) -> Callable[[Events], Events | None]:
     """The machine's verdict on schedules that the solver found."""
 
     def judge(events: Events) -> Events | None:
         other = Recipe(recipe.schedule.with_events(events), recipe.policies, recipe.config)
         for finding in other.conflicts():
-            kind = finding.kind
-            if (kind.invariant, kind.actor, kind.primitive) == target and not finding.consequence:
-                short = events[: finding.violation.event + 1]
+            kind = finding.failure_class
+            if (kind.invariant, kind.actor, kind.action) == target and not finding.consequence:
+                short = events[: finding.failure.event + 1]
                 cut = Recipe(recipe.schedule.with_events(short), recipe.policies, recipe.config)
                 return short if cut.conflicts() else events
         return None
@@ -135,7 +136,7 @@ def certify(
 ) -> Certificate:
     """Certify a case, in so much time.
 
-    Raises as ``read_case`` does, and ``EnvironmentFailure``: FKV062 without Z3's program, FKV073 where the readers disagree.
+    Raises as ``read_case`` does, and ``EnvironmentFailure``: FKV062 without Z3's program, FKV073 where the interpreters disagree.
     """
     began = time.monotonic()
     recipe = read_case(case, allowed={policy.name: policy for policy in policies})
@@ -208,12 +209,12 @@ def certify(
     return came_to(True, reason, everything, spurious)
 
 
-def shrunk(case: Mapping[str, Any], policies: Sequence[Policy] = ()) -> Case:
+def shrunk(case: Mapping[str, Any], policies: Sequence[Policy] = ()) -> dict[str, Any]:
     """The case with its schedule shrunk again, keeping the damage that it does; the same one if it is shortest already."""
     recipe = read_case(case, allowed={policy.name: policy for policy in policies})
     target = target_of(case)
-    kinds = [f.kind for f in recipe.conflicts()]
-    kind = next((k for k in kinds if (k.invariant, k.actor, k.primitive) == target), None)
+    kinds = [f.failure_class for f in recipe.conflicts()]
+    kind = next((k for k in kinds if (k.invariant, k.actor, k.action) == target), None)
     if kind is None:
         raise UsageError(
             code="FKV024",
@@ -226,12 +227,12 @@ def shrunk(case: Mapping[str, Any], policies: Sequence[Policy] = ()) -> Case:
     return dict(case) if found is None else shorter(case, recipe, found[0])
 
 
-def target_of(case: Mapping[str, Any]) -> Target:
+def target_of(case: Mapping[str, Any]) -> Breach:
     """The class of a case as the solver asks for it."""
     return case["class"]["invariant"], case["class"]["actor"] or None, case["class"]["action"]
 
 
-def shorter(case: Mapping[str, Any], recipe: Recipe, events: Events) -> Case:
+def shorter(case: Mapping[str, Any], recipe: Recipe, events: Events) -> dict[str, Any]:
     """The case of a shorter schedule of the same class, or the case itself if this one isn't.
 
     What people wrote (label, title, references, twin) goes over; what an engine confirmed doesn't.
@@ -257,7 +258,9 @@ def _disagreement(case: Mapping[str, Any]) -> EnvironmentFailure:
     )
 
 
-def filed(case: Mapping[str, Any], certificate: Certificate, policies: Sequence[Policy] = ()) -> Case:
+def filed(
+    case: Mapping[str, Any], certificate: Certificate, policies: Sequence[Policy] = ()
+) -> dict[str, Any]:
     """The case with its certificate; if the solver found a shorter schedule, that one's case."""
     recipe = read_case(case, allowed={policy.name: policy for policy in policies})
     found = shorter(case, recipe, certificate.events)
@@ -266,7 +269,7 @@ def filed(case: Mapping[str, Any], certificate: Certificate, policies: Sequence[
     return found
 
 
-def outdone(case: Mapping[str, Any], new: Mapping[str, Any], certificate: Certificate) -> Case:
+def outdone(case: Mapping[str, Any], new: Mapping[str, Any], certificate: Certificate) -> dict[str, Any]:
     """The old case, when a shorter one of its class was found: it says which, and stays for the damage that it does."""
     events = len(new["schedule"])
     told = {
@@ -285,7 +288,7 @@ def shortest_in(case: Mapping[str, Any], part: Part, text: str) -> bool:
     return covers(certificate.get("shortest_in"), part.as_json())
 
 
-def shown(case: Mapping[str, Any], recipe: Recipe, part: Part) -> Case:
+def shown(case: Mapping[str, Any], recipe: Recipe, part: Part) -> dict[str, Any]:
     """The case with what was shown of its length: that it is the shortest in a part of the machine."""
     events = recipe.schedule.events
     idle = "" if part.idle_first else ", none that begins with idle time"

@@ -8,16 +8,18 @@ case are left to ``fuzzkv hunt``, which also looks at the damage that they do.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from fuzzkv.cases.casebook import read_case
-from fuzzkv.cases.corpus import Case, Saved, find_path, load_case, save_case, scan_corpus, write_index
+from fuzzkv.cases.corpus import Saved, find_path, load_case, save_case, scan_corpus, write_index
 from fuzzkv.errors import EnvironmentFailure
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.simulator.interpreters import text_digest
 from fuzzkv.solver.certify import Certificate, outdone, shorter, shown, whole
 from fuzzkv.solver.verify import Refuted, Verification
+from fuzzkv.targets.model.recipe import read_case
 
 
 @dataclass
@@ -93,7 +95,7 @@ class BoundRecorder:
         text = text_digest(recipe.policies)
         self._save(outdone(case, new, Certificate(best.events, False, "", whole(recipe), text, 0, 0.0)))
 
-    def _save(self, case: Case) -> Saved:
+    def _save(self, case: Mapping[str, Any]) -> Saved:
         saved = save_case(case, self.corpus)
         self._stale |= saved.changed
         return saved

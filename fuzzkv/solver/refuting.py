@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fuzzkv.semantics.schedule import Event
 from fuzzkv.solver.ascent import Judge
 from fuzzkv.solver.asking import SolverQuestion, Space, unrolled
-from fuzzkv.solver.unrolling import Target, Unrolling
+from fuzzkv.solver.unrolling import Breach, Unrolling
 
 Events = tuple[Event, ...]
 
@@ -28,7 +28,7 @@ class Claim:
     """
 
     mask: int
-    target: Target
+    target: Breach
     events: Events
     shown: bool = False
     denied: bool = False

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from fuzzkv.cases.casebook import narrowed
 from fuzzkv.cases.filing import Witness, witnesses
 from fuzzkv.cases.shrink import Goal, Shrinker
+from fuzzkv.core.results import mask_of
 from fuzzkv.oracles.conflict import part_of_known
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import Config, Event
 from fuzzkv.simulator.bulk.engine import BulkEngine
-from fuzzkv.solver.unrolling import Target
+from fuzzkv.solver.unrolling import Breach
+from fuzzkv.targets.model.recipe import narrowed
 
 SCHEDULES = 300_000
 """Drawn for the classes, in rounds: some seconds."""
@@ -24,7 +25,7 @@ LEAPS = 20_000
 FREE = 200
 """How many times fewer with a policy in ordinary Python, which is called back."""
 
-Seeds = dict[int, dict[Target, tuple[Event, ...]]]
+Seeds = dict[int, dict[Breach, tuple[Event, ...]]]
 
 
 def first_schedules(
@@ -53,16 +54,17 @@ def first_schedules(
         found = list(witnesses(engine.tally(), config))
         if tell is not None:
             tell(engine.drawn, len(found))
-    kinds = {witness.kind for witness in found}
+    kinds = {witness.failure_class for witness in found}
     result: Seeds = {}
     for witness in found:
-        kind = witness.kind
-        if kind.mask.bit_count() < 2 or part_of_known(kind, kinds):
+        kind = witness.failure_class
+        if len(kind.policies) < 2 or part_of_known(kind, kinds):
             continue
         shrinker = Shrinker(engine, Goal(kind, worse=False, consequence=False), tries=LEAPS)
         if not shrinker.interesting(witness.events):
             continue
         events = shrinker.hasten(witness.events) if late() else shrinker.shorten(witness.events)
-        _, alone = narrowed(policies, kind.mask, events)
-        result.setdefault(kind.mask, {})[kind.invariant, kind.actor, kind.primitive] = alone.events
+        mask = mask_of(engine.names, kind.policies)
+        _, alone = narrowed(policies, mask, events)
+        result.setdefault(mask, {})[kind.invariant, kind.actor, kind.action] = alone.events
     return result

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from fuzzkv.semantics.schedule import Event
 from fuzzkv.solver.asking import SolverQuestion, Space
-from fuzzkv.solver.unrolling import Target
+from fuzzkv.solver.unrolling import Breach
 
 Events = tuple[Event, ...]
 Judge = Callable[[Events], Events | None]
@@ -22,7 +22,7 @@ class Shortest:
     """The shortest schedule known; ``proved`` says that the solver found none with fewer events in the space.
 
     ``spurious`` answers were schedules that don't show the class on the machine; ``questions`` were asked.  ``denied``: the
-    last answer was one although no smaller set fails under it; then the readers differ, in this window at least.
+    last answer was one although no smaller set fails under it; then the interpreters differ, in this window at least.
     """
 
     events: Events
@@ -33,7 +33,7 @@ class Shortest:
 
 
 def shortest(
-    space: Space, target: Target, events: Events, judge: Judge, *, seconds: float, tell: Tell | None = None
+    space: Space, target: Breach, events: Events, judge: Judge, *, seconds: float, tell: Tell | None = None
 ) -> Shortest:
     """Look for ever shorter schedules of a class, from one that shows it, for so long."""
     until = time.monotonic() + seconds
@@ -75,7 +75,7 @@ def _judged(judge: Judge, events: Events, *, cut: bool) -> Events | None:
 
 
 def absent(
-    space: Space, target: Target, depth: int, *, seconds: float, tell: Tell | None = None
+    space: Space, target: Breach, depth: int, *, seconds: float, tell: Tell | None = None
 ) -> bool | None:
     """Whether no schedule of up to ``depth`` events shows a class; ``None`` if that wasn't known in time."""
     until = time.monotonic() + seconds

@@ -46,7 +46,7 @@ from fuzzkv.simulator.symbolic.interpreter import SymbolicInterpreter, SymbolicS
 from fuzzkv.simulator.symbolic.scope import Window
 from fuzzkv.solver.envelope import overapproximation
 
-Target = tuple[str, str | None, str]
+Breach = tuple[str, str | None, str]
 """What is looked for: an invariant, who breaks it first (``None``: nobody) and with which primitive."""
 
 _REPORTS = ("STEPS", "LAT_MAX", "LAT_SUM", "FREED", "REMOTE", "DEMAND", "GOAL", "REFUSED", "ACTED", "TOUCHED")
@@ -196,7 +196,7 @@ class Unrolling:
         c = self.circuit
         return c.not_(c.or_(*[self.broken(invariant.id, mask) for invariant in INVARIANTS]))
 
-    def clean_before(self, target: Target, mask: int) -> Truth:
+    def clean_before(self, target: Breach, mask: int) -> Truth:
         """Whether nothing was broken in an arm by the event that first broke the target's invariant in the set.
 
         What breaks in the arm afterwards is no excuse: the schedule is cut there.
@@ -230,7 +230,7 @@ class Unrolling:
             follows.append(c.and_(other, earlier, here))
         return c.and_(found, c.not_(c.or_(*follows)))
 
-    def shows(self, target: Target) -> Truth:
+    def shows(self, target: Breach) -> Truth:
         """Whether a target is broken, and not as a consequence."""
         invariant, actor, primitive = target
         who = -1 if actor is None else self.names.index(actor)
@@ -243,7 +243,7 @@ class Unrolling:
     def _of(self, column: str, invariant: str) -> Any:
         return self.state.cells[COLUMNS[column] + int(invariant[1:])]
 
-    def new(self, known: Sequence[Target]) -> Truth:
+    def new(self, known: Sequence[Breach]) -> Truth:
         """Whether some invariant is broken in a way that isn't known, and not as a consequence."""
         c = self.circuit
         found = []

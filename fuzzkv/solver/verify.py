@@ -11,15 +11,15 @@ the solver is asked about one by one (``solver.refuting``).  (With the contract 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from fuzzkv.cases.casebook import Recipe, outcomes, read_case
 from fuzzkv.cases.corpus import scan_corpus
 from fuzzkv.errors import EXIT_CONFLICT, EXIT_ENVIRONMENT, EXIT_INTERRUPTED, EnvironmentFailure, UsageError
-from fuzzkv.oracles.conflict import findings, smallest_failing, subsets
+from fuzzkv.oracles.conflict import findings, smallest_failing
+from fuzzkv.semantics.contract.minimal import subsets
 from fuzzkv.semantics.layout import NR, PAGES
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import FAIL, FINISH, LATE, Config, Event, Schedule
@@ -30,8 +30,9 @@ from fuzzkv.solver.asking import Space
 from fuzzkv.solver.certify import Part, shortest_in, used
 from fuzzkv.solver.refuting import Claim, Refuting
 from fuzzkv.solver.seeds import first_schedules
-from fuzzkv.solver.unrolling import Target, Unrolling
+from fuzzkv.solver.unrolling import Breach, Unrolling
 from fuzzkv.strategies.covering_arrays import enabled
+from fuzzkv.targets.model.recipe import Recipe, outcomes, read_case
 
 Events = tuple[Event, ...]
 SEEDS, SOWING, SHORT = 100, 0.1, 12
@@ -54,7 +55,7 @@ class Refuted:
     """
 
     policies: tuple[str, ...]
-    target: Target
+    target: Breach
     events: Events
     shortest: str
     case: str = ""
@@ -66,7 +67,7 @@ class Refuted:
         return self.shortest == "certified" or (self.shortest != "known" and self.needs is None)
 
 
-KnownClasses = dict[int, dict[Target, Refuted]]
+KnownClasses = dict[int, dict[Breach, Refuted]]
 """By set (mask) and class."""
 
 
@@ -167,8 +168,8 @@ class Verification:
         failing = tuple(sub for sub in subsets(full) if arms[sub].failed)
         if full not in smallest_failing(arms):
             return Judged(failing=failing)
-        shown = [f.kind for f in findings(arms, full) if not f.consequence]
-        return Judged(tuple((kind.invariant, kind.actor, kind.primitive) for kind in shown))
+        shown = [f.failure_class for f in findings(arms, full, recipe.schedule.policies) if not f.consequence]
+        return Judged(tuple((kind.invariant, kind.actor, kind.action) for kind in shown))
 
     def filed(self, corpus: Path) -> KnownClasses:
         """What the corpus has of these very policies and this configuration, if it still fails: by set and class, with
@@ -182,7 +183,7 @@ class Verification:
         return found
 
     def ours(
-        self, corpus: Path, of: tuple[str, ...] | None = None, only: Target | None = None
+        self, corpus: Path, of: tuple[str, ...] | None = None, only: Breach | None = None
     ) -> Iterator[tuple[int, Refuted]]:
         """Every case of these very policies and this configuration that still fails, with its set; or those of one set, or
         of one class.
@@ -212,7 +213,7 @@ class Verification:
         space = self._space((1 << len(self.policies)) - 1)
         return Part.of(space.window, self.codes, idle_first=False)
 
-    def _standing(self, case: dict[str, Any], recipe: Recipe) -> str:
+    def _standing(self, case: Mapping[str, Any], recipe: Recipe) -> str:
         """How short a case is known to be: a certificate counts only for the text that it is about."""
         certificate, text = case.get("certificate"), text_digest(recipe.policies)
         if certificate is None or certificate["text"] != text:
@@ -227,7 +228,7 @@ class Verification:
         """Look into the corpus, search by chance (if ``seeded``), then let the solver search and refute for so long.
 
         An interrupt ends it: what is known by then is the result.
-        Raises ``EnvironmentFailure`` (FKV062) without Z3's program, and FKV073 where the readers disagree.
+        Raises ``EnvironmentFailure`` (FKV062) without Z3's program, and FKV073 where the interpreters disagree.
         """
         began = time.monotonic()
 
@@ -276,7 +277,7 @@ class Verification:
         """Add what a short search finds: classes that aren't known, and shorter schedules of those that are."""
 
         def drawn(schedules: int, classes: int) -> None:
-            self._say(f"a short search: {schedules:,} schedules, kinds of failures: {classes}")
+            self._say(f"a short search: {schedules:,} schedules, classes of failures: {classes}")
 
         found = first_schedules(
             self.policies, self.config, enforce=self.enforce, seed=seed, tell=drawn, late=late
@@ -365,7 +366,7 @@ class Verification:
             cure="Please report this: it is a fault of fuzzkv.",
         )
 
-    def _verdict(self, climb: Climb, known: dict[Target, Refuted]) -> SetVerdict:
+    def _verdict(self, climb: Climb, known: dict[Breach, Refuted]) -> SetVerdict:
         names = self.names(climb.mask)
         if climb.ending == "disagreement":
             raise self._disagreement(climb.mask)

@@ -102,20 +102,16 @@ def covered(levels: tuple[int, ...], strength: int, drawn: int) -> tuple[int, in
     return reached, sum(prod(levels[f] for f in group) for group in groups)
 
 
+def draws_of(policies: Sequence[Policy], masks: Sequence[int], strength: int = 2) -> drawing.Draws:
+    """The tables that schedules of a set are drawn from, with plans of this strength."""
+    levels = levels_of(policies, masks)
+    room = np.zeros((2, drawing.WHEEL), dtype=np.int64)
+    return drawing.Draws(odds_of(policies), covering(levels, strength), np.array(levels), room[0], room[1])
+
+
 def drawn(policies: Sequence[Policy], number: int) -> list[Event]:
     """Schedule ``number`` of seed 0 for a set, in plain Python: for a look before anything is compiled."""
-    levels = levels_of(policies, masks_of(len(policies), 0))
     events = np.zeros((drawing.MAX_EVENTS, 3), dtype=np.int64)
-    scratch = np.zeros((2, drawing.WHEEL), dtype=np.int64)
     with np.errstate(over="ignore"):
-        length = drawing.draw(
-            0,
-            number,
-            odds_of(policies),
-            covering(levels, 2),
-            np.array(levels),
-            scratch[0],
-            scratch[1],
-            events,
-        )
+        length = drawing.draw(0, number, draws_of(policies, masks_of(len(policies), 0)), events)
     return [(op, a, b) for op, a, b in events[:length].tolist()]

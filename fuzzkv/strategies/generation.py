@@ -184,5 +184,10 @@ def _made(
     except _Ended:
         if run.raised is not None:
             raise run.raised from None
+    except AssertionError as error:
+        # Hypothesis trips over an interrupt that comes while it makes ready.
+        if isinstance(error.__context__, KeyboardInterrupt):
+            raise error.__context__ from None
+        raise
     if run.failed is not None:
         yield Failed(run.failed, repeated)

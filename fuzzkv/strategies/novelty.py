@@ -6,23 +6,44 @@ it; a pair that was never met sets a bit.  Compiled behind the core, and ordinar
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from fuzzkv.semantics.layout import COLUMNS, FREE, ND, NH, NK, NP
 from fuzzkv.semantics.schedule import ACT
-from fuzzkv.strategies.drawing import mix
+from fuzzkv.strategies.drawing import copy_rows, mix
 
 BITS = 1 << 20
 """Size of the map."""
 POOL = 256
 """Most schedules that are kept."""
 COUNT, NEXT, REACHED = range(3)
-"""In the memory of a search: schedules kept, the place of the next, bits set."""
-MEMORY = 3
+"""In the sums of a pool: schedules kept, the place of the next, bits set."""
 _EVENT, _PRIMS = COLUMNS["EVENT"], COLUMNS["PRIMS"]
 _HOST, _EVICTED, _BUSY, _QUOTE = (COLUMNS[name] for name in ("HOST", "EVICTED", "BUSY", "QUOTE"))
 _D_PAGE, _D_PREC, _H_PAGE = (COLUMNS[name] for name in ("D_PAGE", "D_PREC", "H_PAGE"))
 _ACTIVE = COLUMNS["R_ACTIVE"]
+
+
+class Pool(NamedTuple):
+    """The schedules that reached something new (rows of code, a, b) and their lengths, the map as bits, and the sums."""
+
+    schedules: Any
+    lengths: Any
+    bits: Any
+    sums: Any
+
+
+def empty_pool(longest: int) -> Pool:
+    """A pool with nothing in it, for schedules of up to ``longest`` events."""
+    return Pool(
+        np.zeros((POOL, longest, 3), dtype=np.int64),
+        np.zeros(POOL, dtype=np.int64),
+        np.zeros(BITS, dtype=np.uint8),
+        np.zeros(3, dtype=np.int64),
+    )
+
 
 # Text of the compiled module; replaced by the written-out function there.
 apply: Any = None
@@ -55,7 +76,7 @@ def features(s: Any) -> Any:
 
 
 def watch(s: Any, events: Any, length: int, mask: int, rules: Any, bits: Any) -> Any:
-    """Run a schedule on a state; returns how many bits of the map it has set."""
+    """Run a schedule on a state; returns how many bits of the map it has set for the first time."""
     fresh = 0
     before = 0
     for e in range(length):
@@ -73,11 +94,11 @@ def watch(s: Any, events: Any, length: int, mask: int, rules: Any, bits: Any) ->
     return fresh
 
 
-def remember(events: Any, length: int, pool: Any, lengths: Any, memory: Any) -> None:
+def remember(events: Any, length: int, pool: Any) -> None:
     """Keep a schedule; the oldest goes when the pool is full."""
-    place = memory[NEXT]
-    pool[place] = events
-    lengths[place] = length
-    memory[NEXT] = (place + 1) % POOL
-    if memory[COUNT] < POOL:
-        memory[COUNT] += 1
+    place = pool.sums[NEXT]
+    copy_rows(events, 0, length, pool.schedules[place])
+    pool.lengths[place] = length
+    pool.sums[NEXT] = (place + 1) % POOL
+    if pool.sums[COUNT] < POOL:
+        pool.sums[COUNT] += 1

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from fuzzkv.cases.casebook import Recipe, label_of, make_case, narrowed, outcomes, read_case, title_of
+from fuzzkv.cases.casebook import label_of, make_case, title_of
 from fuzzkv.cases.corpus import load_case, save_case, validate
 from fuzzkv.errors import UsageError
 from fuzzkv.oracles.conflict import smallest_failing
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import ACT, ARRIVE, STEP, TICK, Config, Event, Schedule
+from fuzzkv.targets.model.recipe import Recipe, narrowed, outcomes, read_case
 from tests.broken import CONFIG, gives_up_a_host_copy, policy, quotes_and_drops
 
 # Two policies of which one trusts the host copy that the other gives up.
@@ -80,7 +81,7 @@ def test_what_shows_no_conflict_makes_no_case(recipe: Recipe) -> None:
     assert make_case(quiet, "I1", seed=0, schedules=1) is None and quiet.finding() is None
     assert make_case(recipe, "I14", seed=0, schedules=1) is None
     found = recipe.finding()
-    assert found is not None and found.kind.mask == 3
+    assert found is not None and found.failure_class.policies == recipe.schedule.policies
 
 
 def test_a_policy_that_fails_alone_makes_no_case() -> None:

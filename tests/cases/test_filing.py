@@ -33,11 +33,11 @@ def found(compiled: BulkEngine, tmp_path_factory: pytest.TempPathFactory) -> lis
     """Witnesses of two kinds that the design names, nearly as short as can be, the later one first."""
     engine = compiled.again(seed=1)
     engine.search(20_000)
-    named = [bool(label(engine, found)) for found in engine.classes]
+    named = [bool(label(found)) for found in engine.classes]
     seen = [w for w, chosen in zip(witnesses(engine.tally(), engine.config), named, strict=True) if chosen]
     short = []
     for witness in seen[1::-1]:
-        shrunk = shrink(engine, witness.kind, witness.events, thorough=False)
+        shrunk = shrink(engine, witness.failure_class, witness.events, thorough=False)
         assert shrunk is not None
         short.append(replace(witness, events=(*shrunk[0], (TICK, 1, 0), (TICK, 1, 0))))
     # The first time the readers of these sets are linked, and the schema is loaded.
@@ -78,12 +78,12 @@ def test_kinds_are_settled_in_the_order_given_and_each_step_is_told(
     filing, heard = filing_of(compiled, tmp_path)
     filing.settle(found)
     filing.index()
-    assert list(filing.filed) == [witness.kind for witness in found]
+    assert list(filing.filed) == [witness.failure_class for witness in found]
     assert [type(event) for event in heard] == [ev.Progress, ev.ShrinkStep, ev.CaseFiled] * 2
     assert [(event.done, event.total) for event in heard[::3]] == [(1, 2), (2, 2)]
     for step, filed, witness in zip(heard[1::3], heard[2::3], found, strict=True):
         assert step.before == len(witness.events) > step.after == len(filed.case["schedule"])
-        assert step.policies == filing.names(witness.kind) == tuple(filed.case["class"]["policies"])
+        assert step.policies == witness.failure_class.policies == tuple(filed.case["class"]["policies"])
     assert problems(tmp_path) == [] and len(load_corpus(tmp_path)) == 2
 
 
@@ -98,7 +98,8 @@ def test_a_quick_file_goes_when_a_better_one_is_there(
     assert len(early["schedule"]) == len(found[0].events) and heard == []
     filing.settle(found[:1])
     (final,) = load_corpus(tmp_path)
-    assert final == filing.filed[found[0].kind].case and len(final["schedule"]) < len(early["schedule"])
+    assert final == filing.filed[found[0].failure_class].case
+    assert len(final["schedule"]) < len(early["schedule"])
 
 
 def test_an_interrupt_between_writing_and_noting_loses_nothing(
@@ -110,7 +111,7 @@ def test_an_interrupt_between_writing_and_noting_loses_nothing(
         filing.keep(found[0])
     filing.interrupted()
     (case,) = load_corpus(tmp_path)
-    done = filing.filed[found[0].kind]
+    done = filing.filed[found[0].failure_class]
     assert done.case == case and done.path is not None and load_case(done.path) == case
     assert [type(event) for event in heard] == [ev.CaseFiled]
 
@@ -153,7 +154,7 @@ def test_a_broken_file_of_its_id_stays_and_the_case_is_told_all_the_same(
     again, heard = filing_of(compiled, tmp_path, forgiven=UsageError)
     again.keep(found[0])
     again.settle(found[:1])
-    done = again.filed[found[0].kind]
+    done = again.filed[found[0].failure_class]
     assert done.path is None and f"{done.case['id']}.json" == path.name and path.read_text() == "{"
     assert isinstance(heard[-1], ev.WarningRaised) and heard[-1].text.startswith(f"{path.stem} is not filed")
 
@@ -170,7 +171,7 @@ def test_a_disk_that_fails_ends_it_unless_that_is_forgiven(
     filing.keep(found[0])
     filing.settle(found[:1])
     filing.index()
-    assert filing.filed[found[0].kind].path is None and isinstance(heard[-1], ev.WarningRaised)
+    assert filing.filed[found[0].failure_class].path is None and isinstance(heard[-1], ev.WarningRaised)
 
 
 def test_a_kind_on_which_the_readers_once_disagreed_stays_out(
@@ -183,4 +184,4 @@ def test_a_kind_on_which_the_readers_once_disagreed_stays_out(
         assert not filing.agrees(found[0])
     assert not filing.agrees(found[0]) and filing.agrees(found[1])
     (warned,) = heard
-    assert warned.code == "FKV073" and filing.broken == [found[0].kind]
+    assert warned.code == "FKV073" and filing.broken == [found[0].failure_class]

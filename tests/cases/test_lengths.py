@@ -7,7 +7,7 @@ from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import ARRIVE, Config
 from fuzzkv.simulator.symbolic.scope import Window
 from fuzzkv.solver.ascent import Climb
-from fuzzkv.solver.unrolling import Target
+from fuzzkv.solver.unrolling import Breach
 from fuzzkv.solver.verify import Refuted, Verification
 from tests.solver.test_ordinary_python import Squeezes
 from tests.solver.test_verify import LAYOUT, NAMES, TRACE, verification
@@ -27,7 +27,7 @@ def test_of_a_policy_in_ordinary_python_no_length_is_shown(defaults: tuple[Polic
     policies = (Squeezes.as_policy(), defaults[2])
     names = tuple(policy.name for policy in policies)
     ours = Verification(policies, Config(), Window(requests=1, pages=6))
-    target: Target = ("I4", "Squeezes", "quantise")
+    target: Breach = ("I4", "Squeezes", "quantise")
     found = Refuted(names, target, TRACE, "known")
     climb = Climb(3, ours._space(3), depth=9, found={("I2", None, "step"): TRACE}, aside={target: 3})
     assert {told.shortest for told in ours._verdict(climb, {target: found}).refuted} == {"known"}

@@ -5,26 +5,28 @@ from __future__ import annotations
 import json
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
 from fuzzkv import cli
-from fuzzkv.cases.casebook import read_case
 from fuzzkv.cases.corpus import Case, case_id, is_live, load_case, save_case, validate
-from fuzzkv.cases.live_cases import make_live_case, read_live_case
-from fuzzkv.cases.live_history import MOST_ROWS, history_of
+from fuzzkv.cases.session_cases import make_session_case
+from fuzzkv.core.results import Failure, Outcome
 from fuzzkv.errors import UsageError
 from fuzzkv.metadata.metadata_report import necessity
+from fuzzkv.targets.arms import below
+from fuzzkv.targets.base import Arm
 from fuzzkv.targets.environments import Environment
-from fuzzkv.targets.vllm.arms import Arm, Arms
+from fuzzkv.targets.model.recipe import read_case
 from fuzzkv.targets.vllm.engine.config import EngineConfig
-from fuzzkv.targets.vllm.history import LiveHistory, LiveViolation
-from fuzzkv.targets.vllm.policies import resolve
-from fuzzkv.targets.vllm.pool.engine_pool import Lives
+from fuzzkv.targets.vllm.history import LiveHistory
+from fuzzkv.targets.vllm.kept_log import MOST_ROWS, history_of
+from fuzzkv.targets.vllm.policies import LivePolicy, resolve
 from fuzzkv.targets.vllm.schedule import LiveSchedule
+from fuzzkv.targets.vllm.target import EngineTarget, read_engine_case
 from tests.samples import make_case
 from tests.targets.vllm.toy import ToyLife
 
@@ -36,16 +38,18 @@ SCHEDULE = LiveSchedule(
 )
 
 
-def judge(policies: object, schedule: object, history: LiveHistory) -> tuple[LiveViolation, ...]:
-    return history.violations
+def judge(policies: object, schedule: object, history: LiveHistory) -> tuple[Failure, ...]:
+    return history.failures
+
+
+TARGET = EngineTarget(lambda config: ToyLife(config, fault=True), judge, "toy 1", EngineConfig(pages=128))
 
 
 def live_case(**changes: Any) -> Case:
-    base = EngineConfig(pages=128)
-    arms = Arms(Lives(lambda config: ToyLife(config, fault=True), base), judge)
-    whole = arms.run(resolve(PAIR), SCHEDULE)
-    every = (*arms.subsets(resolve(PAIR), SCHEDULE), whole)
-    case = make_live_case(every, whole.kinds()[0], SCHEDULE, base, engine="toy 1", seed=3, schedules=9)
+    session = TARGET.session(keep=2)
+    whole = session.run(resolve(PAIR), SCHEDULE)
+    every = (*below(session, resolve(PAIR), SCHEDULE), whole)
+    case = make_session_case(TARGET, every, whole.classes()[0], SCHEDULE, seed=3, schedules=9)
     if changes:
         case |= changes
         case["id"] = case_id(case)
@@ -57,9 +61,11 @@ def test_a_live_case_is_a_case(tmp_path: Path) -> None:
     assert is_live(case) and not is_live(make_case())
     saved = save_case(case, tmp_path)
     assert load_case(saved.path) == case and saved.path.name == f"{case['id']}.json"
-    recipe = read_live_case(load_case(saved.path))
-    assert recipe.schedule == SCHEDULE and recipe.base == EngineConfig(pages=128)
-    assert recipe.kind.policies == PAIR and [p.name for p in recipe.policies] == list(PAIR)
+    recipe = read_engine_case(load_case(saved.path))
+    assert recipe.schedule == SCHEDULE
+    other = replace(TARGET, base=EngineConfig())
+    assert other.configured_as(case) == TARGET != other
+    assert recipe.failure_class.policies == PAIR and [p.name for p in recipe.policies] == list(PAIR)
     assert case["title"] == (
         "offload-lru and prefix-cache together break store-snapshot: the bytes that were stored are another prompt's"
     )
@@ -75,7 +81,8 @@ def test_the_engine_that_found_it_is_no_part_of_the_id() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"target": "torch"}, "target"),
+        ({"target": "Torch 2"}, "target"),
+        ({"target": "model"}, "target"),
         ({"schedule": [["step", 1, 0]]}, "schedule[0]"),
         ({"schedule": [["act", 1, 0, 0]]}, "schedule[0][0]"),
         ({"schedule": [["step", 1, 0, 99]]}, "schedule[0][3]"),
@@ -107,7 +114,9 @@ def test_readers_of_the_other_kind_refuse_it() -> None:
     with pytest.raises(UsageError, match=r"FKV101: fkv-.*'fuzzkv replay' runs it"):
         read_case(live_case())
     with pytest.raises(UsageError, match="FKV101"):
-        read_live_case(make_case())
+        read_engine_case(make_case())
+    with pytest.raises(UsageError, match="FKV101"):
+        read_engine_case(live_case(target="torch"))
     report = necessity([live_case()])
     assert report["left_out"] == [{"id": live_case()["id"], "why": "it is a case of a live engine"}]
 
@@ -127,9 +136,13 @@ def test_a_live_case_carries_the_log_of_its_runs_outside_its_id() -> None:
 
 def test_a_log_that_is_too_long_isn_t_kept() -> None:
     long = LiveHistory(log=(("step", 0),) * (MOST_ROWS + 1))
-    assert history_of([Arm((), (), long)]) is None
-    assert history_of([Arm((), (), LiveHistory())]) is None
-    kept = history_of([Arm((), (), LiveHistory(log=(("step", 0),), steps=1, tokens=((5, -1),)))])
+
+    def arm(history: LiveHistory) -> Arm[LivePolicy]:
+        return Arm((), Outcome(), history=history)
+
+    assert history_of([arm(long)]) is None
+    assert history_of([arm(LiveHistory())]) is None
+    kept = history_of([arm(LiveHistory(log=(("step", 0),), steps=1, tokens=((5, -1),)))])
     assert kept is not None and kept["arms"][0]["tokens"] == 1
 
 
@@ -144,7 +157,7 @@ def test_a_log_that_is_too_long_isn_t_kept() -> None:
 )
 def test_what_can_not_be_run(changes: dict[str, Any], code: str) -> None:
     with pytest.raises(UsageError) as caught:
-        read_live_case({**live_case(), **changes})
+        read_engine_case({**live_case(), **changes})
     assert caught.value.code == code
 
 
@@ -152,8 +165,8 @@ def test_what_can_not_be_run(changes: dict[str, Any], code: str) -> None:
 
 
 class Judge:
-    def __call__(self, policies: object, schedule: object, history: LiveHistory) -> tuple[LiveViolation, ...]:
-        return history.violations
+    def __call__(self, policies: object, schedule: object, history: LiveHistory) -> tuple[Failure, ...]:
+        return history.failures
 
     def too_far(self, policies: object) -> str:
         return ""
@@ -174,6 +187,9 @@ class Engines:
     def __exit__(self, *_: object) -> None:
         pass
 
+    def target(self, base: EngineConfig) -> EngineTarget:
+        return EngineTarget(self.start, self.judge, self.name, base, self.judge.too_far)
+
     def start(self, config: EngineConfig) -> ToyLife:
         return ToyLife(config, fault=self.faulty)
 
@@ -185,9 +201,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setenv("COLUMNS", "120")
-    real = ModuleType("fuzzkv.targets.vllm.target")
-    vars(real)["Engines"] = Engines
-    monkeypatch.setitem(sys.modules, "fuzzkv.targets.vllm.target", real)
+    monkeypatch.setattr("fuzzkv.targets.vllm.target.Engines", Engines)
 
     def command(*args: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["fuzzkv", *args])
@@ -206,11 +220,11 @@ def test_hunt_and_replay(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         "hunt", "--target", "vllm", "--policies", names, "--max-examples", "150", "--report-dir", "r"
     )
     assert code == 1 and not err
-    assert "engine toy 1" in out and "1 kind of conflict found, 1 confirmed on a real engine" in out
+    assert "engine toy 1" in out and "1 class of conflict found, 1 confirmed on a real engine" in out
     assert "1 of 1 pairs" in out and "vllm:offload-lru passes alone" in out
     report = json.loads((tmp_path / "r" / "hunt.json").read_text())
     (found,) = report["cases"]
-    assert (tmp_path / "r" / "events.ndjson").read_text().count("LivesDone") == 1
+    assert (tmp_path / "r" / "events.ndjson").read_text().count("EngineSearchDone") == 1
     code, out, _ = run("replay", found)
     assert code == 1 and f"{found} on toy 1: fails. I4 foreign" in out and "3 of 3 subsets pass" in out
     code, out, _ = run("corpus", "show", found)

@@ -7,18 +7,20 @@ from itertools import islice
 
 import pytest
 
-from fuzzkv.cases import live_shrink as shrinking
-from fuzzkv.cases.live_leaps import joined, leaps
-from fuzzkv.cases.live_shrink import LiveShrinker
-from fuzzkv.targets.vllm.arms import Arms, LiveKind
+from fuzzkv.cases import session_shrink as shrinking
+from fuzzkv.cases.session_shrink import SessionShrinker
+from fuzzkv.core.results import Failure, FailureClass, signature
+from fuzzkv.targets.vllm import language
 from fuzzkv.targets.vllm.engine.config import EngineConfig
-from fuzzkv.targets.vllm.history import LiveHistory, LiveViolation, trace
-from fuzzkv.targets.vllm.policies import resolve
-from fuzzkv.targets.vllm.pool.engine_pool import Lives
+from fuzzkv.targets.vllm.history import LiveHistory
+from fuzzkv.targets.vllm.language import EngineLanguage
+from fuzzkv.targets.vllm.leaps import joined, leaps
+from fuzzkv.targets.vllm.policies import LivePolicy, resolve
 from fuzzkv.targets.vllm.schedule import ARRIVE, FORK, OPS, STEP, Event, LiveSchedule, size
+from fuzzkv.targets.vllm.session import EngineSession
 
 LRU = resolve(["vllm:offload-lru"])
-KIND = LiveKind(("vllm:offload-lru",), "I1", "pin")
+KIND = FailureClass(("vllm:offload-lru",), "I1", "pin")
 FRAMES = 3
 
 
@@ -43,8 +45,8 @@ class Forgetful:
                 self.new.append((a, size(b), c))
             for _ in range(a if op == STEP else 0):
                 self.step()
-        violations = (LiveViolation("I1", "pin", text="x"),) if self.broken and self.tier else ()
-        return LiveHistory(violations=violations, counters={"stores": len(self.stored)})
+        failures = (Failure("I1", "pin", text="x"),) if self.broken and self.tier else ()
+        return LiveHistory(failures=failures, counters={"stores": len(self.stored)})
 
     def step(self) -> None:
         loads = {(a, i) for a, tokens, _ in self.new for i in range(tokens // 32) if (a, i) in self.stored}
@@ -60,11 +62,14 @@ class Forgetful:
         self.running, self.new = [*going, *self.new], []
 
 
-def shrinker(pins: bool = False) -> LiveShrinker:
-    arms = Arms(
-        Lives(lambda config: Forgetful(config, pins)), lambda policies, schedule, history: history.violations
+def shrinker(pins: bool = False) -> SessionShrinker[LivePolicy]:
+    session = EngineSession(
+        lambda config: Forgetful(config, pins),
+        EngineConfig(),
+        lambda policies, schedule, history: history.failures,
+        keep=2,
     )
-    return LiveShrinker(arms, KIND, LRU)
+    return SessionShrinker(session, EngineLanguage(), KIND, LRU)
 
 
 def crowd(seed: int, requests: int = 14) -> LiveSchedule:
@@ -91,7 +96,7 @@ def test_two_requests_are_enough(seed: int) -> None:
 
 def test_without_them_some_stay_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shrinking, "LEAPS", 0)
-    monkeypatch.setattr(shrinking, "PASSES", [p for p in shrinking.PASSES if p.name != "requests joined"])
+    monkeypatch.setattr(language, "PASSES", [p for p in language.PASSES if p.name != "requests joined"])
     left = [done[0].requests for seed in range(4) if (done := shrinker().shrink(crowd(seed))) is not None]
     assert max(left) > 2
 
@@ -149,4 +154,4 @@ def test_keys_and_numbers_make_no_traces() -> None:
         "evicted 94577458, which 12 loads read",
         "evicted deadbeef, which 1 loads read",
     )
-    assert len({trace(LiveViolation("I1", "pin", text=text)) for text in texts}) == 1
+    assert len({signature(Failure("I1", "pin", text=text)) for text in texts}) == 1

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from fuzzkv.cases.casebook import read_case
 from fuzzkv.cases.corpus import load_corpus
 from fuzzkv.solver.certify import judge_of, target_of
+from fuzzkv.targets.model.recipe import read_case
 
 CASES: dict[str, dict[str, Any]] = {
     case["id"]: case for case in load_corpus(Path(__file__).parents[2] / "corpus")

@@ -205,7 +205,7 @@ def test_ctrl_c_exits_130_with_what_was_found(run: Any, monkeypatch: pytest.Monk
 
     fake(monkeypatch, hunt=hunt)
     done = run("hunt")
-    assert done.code == 130 and "Interrupted. 1 kind of conflict found so far" in done.out
+    assert done.code == 130 and "Interrupted. 1 class of conflict found so far" in done.out
     assert make_case()["id"] in done.out and "500 schedules" in done.out
 
 

@@ -57,7 +57,7 @@ def test_a_link_is_no_folder_of_ours(tmp_path: Path) -> None:
 
 def test_a_log_can_be_left_behind(tmp_path: Path) -> None:
     scratch = Scratch()
-    (scratch.folder / "life.log").write_text("why")
-    left = scratch.leave(scratch.folder / "life.log")
+    (scratch.folder / "engine.log").write_text("why")
+    left = scratch.leave(scratch.folder / "engine.log")
     scratch.remove()
-    assert left.read_text() == "why" and left.parent == tmp_path and left.name.endswith("life.log")
+    assert left.read_text() == "why" and left.parent == tmp_path and left.name.endswith("engine.log")

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from fuzzkv.cases.casebook import Recipe, read_case
 from fuzzkv.cases.corpus import find_case
 from fuzzkv.explain.clauses import refusals, refused
 from fuzzkv.explain.cores import Refusing, refusing
@@ -21,6 +20,7 @@ from fuzzkv.semantics.schedule import Schedule
 from fuzzkv.semantics.vocabulary import *
 from fuzzkv.simulator.interpreters import python_apply
 from fuzzkv.simulator.start import first_state
+from fuzzkv.targets.model.recipe import Recipe, read_case
 from tests.broken import CONFIG, OPEN, A, ask, policy
 from tests.field.design_s10 import REPORT as S10
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from fuzzkv.cases.casebook import Recipe, read_case
 from fuzzkv.cases.corpus import Case, is_live, load_corpus
 from fuzzkv.explain.explanation import explained
 from fuzzkv.explain.formats import as_json
 from fuzzkv.explain.guards import around
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.simulator.history import History
+from fuzzkv.targets.model.recipe import Recipe, read_case
 from tests.explain.ledger import Ledger, Seen
 from tests.explain.log_ledger import holds
 
@@ -186,7 +186,7 @@ def test_what_is_said_of_schedules_around_a_case_is_so(case_id: str) -> None:
         changed = {**case, "schedule": schedule.as_json()}
         made = read_case(changed)
         arms = made.histories()
-        for violation in arms[max(arms)].outcome.violations:
+        for violation in arms[max(arms)].outcome.failures:
             other = {
                 **changed,
                 "class": {**case["class"], "invariant": violation.invariant},

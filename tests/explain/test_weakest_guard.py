@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from fuzzkv.cases.casebook import Recipe, read_case
 from fuzzkv.cases.corpus import find_case
 from fuzzkv.core.glossary import SAID
 from fuzzkv.explain import weakest_guard as module
@@ -26,6 +25,7 @@ from fuzzkv.semantics.schedule import STEP, TICK, Config
 from fuzzkv.simulator.start import first_state
 from fuzzkv.simulator.symbolic.circuit import Circuit
 from fuzzkv.solver.literals import Literals
+from fuzzkv.targets.model.recipe import Recipe, read_case
 from tests.field.sglang_27631 import REPORT as PROMISED
 
 CORPUS = Path(__file__).parent.parent.parent / "corpus"

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fuzzkv.cases.casebook import Recipe, outcomes
 from fuzzkv.oracles.conflict import findings, smallest_failing
 from fuzzkv.strategies.schedules import schedules
+from fuzzkv.targets.model.recipe import Recipe, outcomes
 from tests.field.report import Report
 from tests.field.reports import REPORTS
 
@@ -28,7 +28,9 @@ def breaks(report: Report, *, twins: bool = False) -> list[str]:
     full = (1 << len(report.policies)) - 1
     if full not in smallest_failing(arms):
         return []
-    return [f.kind.invariant for f in findings(arms, full) if not f.consequence]
+    return [
+        f.failure_class.invariant for f in findings(arms, full, recipe.schedule.policies) if not f.consequence
+    ]
 
 
 @every_report
@@ -44,8 +46,8 @@ def test_the_trace_is_minimal(report: Report) -> None:
         recipe = Recipe(report.schedule.with_events(shorter), report.policies, report.config)
         arms = outcomes(recipe.histories())
         full = (1 << len(report.policies)) - 1
-        found = findings(arms, full) if full in smallest_failing(arms) else []
-        assert report.invariant not in [f.kind.invariant for f in found]
+        found = findings(arms, full, recipe.schedule.policies) if full in smallest_failing(arms) else []
+        assert report.invariant not in [f.failure_class.invariant for f in found]
 
 
 @every_report

@@ -11,7 +11,6 @@ from random import Random
 import pytest
 
 from fuzzkv.api import *
-from fuzzkv.cases.casebook import read_case
 from fuzzkv.cases.corpus import load_corpus
 from fuzzkv.metadata.fields import CONFIGURED, FIELD_NAMES, FIELDS, PRIVATE, UNSEEN, Observer
 from fuzzkv.metadata.necessity import Pair, SlotKind, must_be_refused, shortened, smallest, verified
@@ -27,6 +26,7 @@ from fuzzkv.semantics.schedule import ACT, ARRIVE, BOUNDS, FADE, STEP, TICK, Con
 from fuzzkv.simulator.columns import columns_of
 from fuzzkv.simulator.interpreters import python_apply
 from fuzzkv.simulator.start import first_state
+from fuzzkv.targets.model.recipe import read_case
 
 
 def quote_in_turn(s: State, k: Int) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from fuzzkv.cases.casebook import read_case
 from fuzzkv.cases.corpus import load_corpus
 from fuzzkv.cli import app
+from fuzzkv.core.results import FailureClass
 from fuzzkv.errors import EnvironmentFailure, UsageError
 from fuzzkv.modelcheck import exhaust as way
 from fuzzkv.modelcheck.exhaust import ExhaustResult, exhaust, parse_memory, parse_sizes
@@ -18,6 +18,7 @@ from fuzzkv.modelcheck.results import Explored
 from fuzzkv.modelcheck.scope import Scope, default_ticks
 from fuzzkv.policies.registry import resolve
 from fuzzkv.semantics.schedule import Config
+from fuzzkv.targets.model.recipe import read_case
 from tests.field import design_s8, mlxvlm_1715, trtllm_11879, vllm_46971, vllm_48412
 from tests.field.report import Report
 
@@ -36,8 +37,8 @@ def test_it_finds_the_one_conflict_of_a_small_scope(observed: ExhaustResult) -> 
     assert [found.policies for found in observed.sets] == [(), ("offload",), ("quant",), ("offload", "quant")]
     assert {found.verdict for found in observed.sets} == {"exhausted"} and observed.exit_code == 1
     [conflict] = observed.conflicts
-    kind = conflict.finding.kind
-    assert (kind.invariant, kind.actor, kind.primitive) == ("I2", "offload", "drop_device")
+    wanted = FailureClass(("offload", "quant"), "I2", "drop_device", "offload")
+    assert conflict.finding.failure_class == wanted
     assert len(conflict.recipe.schedule.events) == 10 and conflict.case is None
     assert conflict.recipe.finding() == conflict.finding
     # Shortest, so nothing can be left out.
@@ -76,7 +77,9 @@ SMALL = Scope(pages=1, requests=1, sessions=1, steps=1, ticks=1)
 def check(report: Report, scope: Scope) -> None:
     """The search finds the report's fault by a schedule as long as its trace, no part fails, and the repair holds."""
     found = exhaust(report.policies, report.config, scope, depth=report.depth)
-    shortest = {c.finding.kind.invariant: len(c.recipe.schedule.events) for c in reversed(found.conflicts)}
+    shortest = {
+        c.finding.failure_class.invariant: len(c.recipe.schedule.events) for c in reversed(found.conflicts)
+    }
     assert shortest == {report.invariant: report.depth}
     assert not found.single
     repaired = exhaust(report.twins, report.config, scope)

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fuzzkv.core.results import FailureClass
 from fuzzkv.errors import UsageError
 from fuzzkv.modelcheck import counters, fingerprint, nodes
 from fuzzkv.modelcheck.by_name import frames_by_name
@@ -20,7 +21,7 @@ from fuzzkv.modelcheck.explorer import Explorer, module
 from fuzzkv.modelcheck.projection import form_of
 from fuzzkv.modelcheck.results import BYTES, LEAST, RESERVE, Explored, store_size
 from fuzzkv.modelcheck.scope import Scope, default_ticks, extras_of
-from fuzzkv.oracles.conflict import Kind, findings, smallest_failing
+from fuzzkv.oracles.conflict import findings, smallest_failing
 from fuzzkv.policies.registry import resolve
 from fuzzkv.semantics.facts import hosted
 from fuzzkv.semantics.layout import COLUMNS, SIZES
@@ -103,12 +104,12 @@ TINY = tuple(
 
 def every_class(
     policies: tuple[Policy, ...], mask: int, scope: Scope, config: Config, depth: int
-) -> dict[Kind, int]:
-    """The classes of one set and their shortest lengths, from trying every schedule in the Python reader."""
+) -> dict[FailureClass, int]:
+    """The classes of one set and their shortest lengths, from trying every schedule in the Python interpreter."""
     names = tuple(policy.name for policy in policies)
     arms = [sub for sub in range(mask + 1) if sub & mask == sub]
     apply = python_apply(policies)
-    found: dict[Kind, int] = {}
+    found: dict[FailureClass, int] = {}
 
     def go(states: dict[int, list[int]], used: list[int], length: int) -> None:
         for op, a, b in scope.events(mask, config.page_cost, extras_of(policies)):
@@ -124,9 +125,9 @@ def every_class(
                 continue
             outcomes = {arm: ending(state, names) for arm, state in after.items()}
             if mask in smallest_failing(outcomes):
-                for finding in findings(outcomes, mask):
+                for finding in findings(outcomes, mask, names):
                     if not finding.consequence:
-                        found[finding.kind] = min(length + 1, found.get(finding.kind, 99))
+                        found[finding.failure_class] = min(length + 1, found.get(finding.failure_class, 99))
 
     first = first_state(config, policies)
     go(dict.fromkeys(arms, first), [0] * nodes.U_SIZE, 0)
@@ -160,9 +161,7 @@ def test_it_finds_what_trying_every_schedule_finds(
         wanted = every_class(policies, mask, scope, config, depth)
         shown = explorer.explore(mask, safe=safe, depth=depth)
         assert shown.relative
-        assert {
-            Kind(w.mask, w.invariant, w.actor, w.primitive): len(w.events) for w in shown.witnesses
-        } == wanted
+        assert {w.failure_class: len(w.events) for w in shown.witnesses} == wanted
         if not wanted:
             safe.add(mask)
         kinds += len(wanted)
@@ -176,10 +175,11 @@ def test_a_policy_that_fails_alone_hides_no_conflict() -> None:
         policies, Config(), Scope(pages=1, requests=1, sessions=1, steps=1, ticks=0), memory=MEMORY
     )
     alone = explorer.explore(2, safe={0})
-    assert [(w.invariant, w.primitive, len(w.events)) for w in alone.witnesses] == [("I1", "read", 3)]
+    [witness] = alone.witnesses
+    assert witness.failure_class == FailureClass(("gives-up",), "I1", "read") and len(witness.events) == 3
     pair = explorer.explore(3, safe={0, 1})
     assert pair.ending == "exhausted" and pair.acted == 3
-    assert [(w.invariant, w.actor, w.events) for w in pair.witnesses] == [
+    assert [(w.failure_class.invariant, w.failure_class.actor, w.events) for w in pair.witnesses] == [
         ("I1", "gives-up", ((ARRIVE, 0, 1), (ACT, 0, 0), (ACT, 1, 0))),
         ("I12", "promises", ((ARRIVE, 0, 1), (ACT, 1, 0), (ACT, 0, 0))),
     ]

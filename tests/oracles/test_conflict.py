@@ -4,32 +4,27 @@ from __future__ import annotations
 
 import pytest
 
-from fuzzkv.oracles.conflict import Kind, findings, order, smallest_failing, subsets
+from fuzzkv.core.results import Failure, FailureClass, Outcome
+from fuzzkv.oracles.conflict import findings, order, smallest_failing
 from fuzzkv.semantics.layout import NP
-from fuzzkv.simulator.outcome import ArmOutcome, Violation
+
+NAMES = ("a", "b")
 
 
-def broken(invariant: str, *, stamp: int = 5, page: int = 1, actor: str | None = "a") -> Violation:
-    return Violation(
-        invariant=invariant, event=2, stamp=stamp, page=page, actor=actor, primitive="drop_host", count=1
-    )
+def broken(invariant: str, *, stamp: int = 5, page: int = 1, actor: str | None = "a") -> Failure:
+    return Failure(invariant, "drop_host", actor, event=2, stamp=stamp, page=page)
 
 
-def arm(*violations: Violation, acted: int = 0, damage: int = 0) -> ArmOutcome:
+def arm(*violations: Failure, acted: int = 0, damage: int = 0) -> Outcome:
     hurt = [0] * NP
     hurt[1] = damage
-    return ArmOutcome(tuple(violations), tuple(hurt), acted)
+    return Outcome(violations, acted, tuple(hurt))
 
 
-def pair(whole: ArmOutcome, **others: ArmOutcome) -> dict[int, ArmOutcome]:
+def pair(whole: Outcome, **others: Outcome) -> dict[int, Outcome]:
     arms = {0: arm(), 1: arm(acted=1), 2: arm(acted=2), 3: whole}
     arms.update({int(name[1:]): outcome for name, outcome in others.items()})
     return arms
-
-
-def test_subsets_are_proper_and_the_empty_one_comes_first() -> None:
-    assert list(subsets(5)) == [0, 1, 4] and list(subsets(0)) == [] and list(subsets(1)) == [0]
-    assert len(list(subsets(7))) == 7
 
 
 def test_a_set_that_fails_where_all_its_parts_pass_is_one() -> None:
@@ -61,21 +56,21 @@ def test_a_triple_is_a_conflict_only_if_no_pair_is() -> None:
 
 
 def test_a_finding_names_who_broke_what_how() -> None:
-    found = findings(pair(arm(broken("I1"), acted=3, damage=3)), 3)
-    assert [f.kind for f in found] == [Kind(3, "I1", "a", "drop_host")]
-    assert found[0].worse and not found[0].consequence and found[0].violation.page == 1
+    found = findings(pair(arm(broken("I1"), acted=3, damage=3)), 3, NAMES)
+    assert [f.failure_class for f in found] == [FailureClass(NAMES, "I1", "drop_host", "a")]
+    assert found[0].worse and not found[0].consequence and found[0].failure.page == 1
 
 
 def test_bytes_are_worse_only_if_worse_than_in_every_part() -> None:
     whole = arm(broken("I1"), acted=3, damage=2)
-    assert findings(pair(whole, m1=arm(acted=1, damage=1)), 3)[0].worse
-    assert not findings(pair(whole, m1=arm(acted=1, damage=2)), 3)[0].worse
-    assert not findings(pair(arm(broken("I1"), acted=3)), 3)[0].worse
+    assert findings(pair(whole, m1=arm(acted=1, damage=1)), 3, NAMES)[0].worse
+    assert not findings(pair(whole, m1=arm(acted=1, damage=2)), 3, NAMES)[0].worse
+    assert not findings(pair(arm(broken("I1"), acted=3)), 3, NAMES)[0].worse
 
 
 def test_what_follows_from_an_earlier_violation_on_the_page_is_a_consequence() -> None:
-    def consequence(first: Violation, second: Violation) -> list[bool]:
-        return [f.consequence for f in findings(pair(arm(first, second, acted=3)), 3)]
+    def consequence(first: Failure, second: Failure) -> list[bool]:
+        return [f.consequence for f in findings(pair(arm(first, second, acted=3)), 3, NAMES)]
 
     # A stale quote read after the authority was lost.
     assert consequence(broken("I1", stamp=3), broken("I12", stamp=4)) == [False, True]

@@ -18,7 +18,7 @@ from fuzzkv.oracles.conflict import Finding
 from fuzzkv.semantics.schedule import TICK, Event
 from fuzzkv.simulator.bulk.engine import BulkEngine
 from fuzzkv.simulator.bulk.tally import FoundClass
-from tests.found import KINDS, kind_of, schedule_of, search, shrinker
+from tests.found import KINDS, schedule_of, search, shrinker
 
 KEPT = json.loads(Path("tests/quality/minimal.json").read_text())
 TARGETS = {target.name: target for target in targets()}
@@ -44,7 +44,7 @@ def shrunk(found: tuple[BulkEngine, dict[str, FoundClass]]) -> Callable[[str], S
 
     @cache
     def once(kind: str) -> Shrunk:
-        done = shrink(engine, kind_of(classes[kind]), schedule_of(engine, classes[kind]))
+        done = shrink(engine, classes[kind].failure_class, schedule_of(engine, classes[kind]))
         assert done is not None
         return done
 
@@ -59,9 +59,8 @@ def test_nothing_can_be_left_out(
     engine, classes = found
     start = schedule_of(engine, classes[kind])
     small, finding = shrunk(kind)
-    assert (
-        finding.kind == kind_of(classes[kind]) and len(small) <= LONGEST[kind] and cost(small) < cost(start)
-    )
+    assert finding.failure_class == classes[kind].failure_class
+    assert len(small) <= LONGEST[kind] and cost(small) < cost(start)
     test = shrinker(engine, classes[kind]).interesting
     assert test(small)
     for i in range(len(small)):
@@ -80,10 +79,10 @@ def test_the_same_schedule_shrinks_to_the_same_case(
     engine, classes = found
     start = schedule_of(engine, classes[kind])
     done = shrunk(kind)
-    assert shrink(engine, kind_of(classes[kind]), start) == done
+    assert shrink(engine, classes[kind].failure_class, start) == done
     # And what is shrunk already stays as it is.
     if kind == "S2":
-        assert shrink(engine, kind_of(classes[kind]), done[0]) == done
+        assert shrink(engine, classes[kind].failure_class, done[0]) == done
 
 
 def test_every_target_has_its_case() -> None:

@@ -15,10 +15,10 @@ import pytest
 from rich.console import Console
 
 from fuzzkv import events as ev
+from fuzzkv.core.glossary import counted
 from fuzzkv.errors import EnvironmentFailure
 from fuzzkv.report.console import ConsoleReport, make_console, search_lines
 from fuzzkv.report.ndjson import NdjsonReport
-from fuzzkv.report.summary import counted
 
 NAMES = {"I1": "authority", "I18": "quality-budget"}
 
@@ -108,7 +108,7 @@ def test_summary_names_everything_a_reader_needs() -> None:
         assert words in text
     assert "fuzzkv replay fkv-0123456789ab" in text and "fuzzkv explain fkv-0123456789ab" in text
     assert "Not confirmed on a real engine: fkv-ba9876543210" in text and "fuzzkv doctor" in text
-    assert "2 kinds of conflict found, 1 confirmed on a real engine" in text
+    assert "2 classes of conflict found, 1 confirmed on a real engine" in text
 
 
 @pytest.mark.parametrize("width", [60, 80, 140])

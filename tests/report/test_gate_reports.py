@@ -109,7 +109,7 @@ def test_nothing_is_cut_off_at_any_width(width: int) -> None:
         "mine + offload break I1 authority in 7 events",
         "refused it at event 6 by the clause 'authority'",
         "shown by fkv-ba9876543210 with the candidate standing in",
-        "1 kind of conflict with mine (12 s, seed 0; exit 1)",
+        "1 class of conflict with mine (12 s, seed 0; exit 1)",
         "in the place of evict",
     ):
         assert words in flat
@@ -123,7 +123,7 @@ def test_nothing_is_cut_off_at_any_width(width: int) -> None:
         ("single-policy", "mine fails alone, so it is not let in"),
         ("vacuous", "so this proves nothing"),
         ("failed", "could not finish"),
-        ("interrupted", "Interrupted. 1 kind of failures found so far"),
+        ("interrupted", "Interrupted. 1 class of failures found so far"),
     ],
 )
 def test_closing_lines(outcome: str, words: str) -> None:
@@ -141,9 +141,11 @@ def test_what_has_no_invariant_no_clause_or_no_file_is_said() -> None:
         "code": "FKV073",
         "policies": ["mine", "quant"],
         "invariant": "I1",
-        "text": "the readers disagree",
+        "text": "the interpreters disagree",
     }
-    assert "FKV073: I1 of mine + quant: the readers disagree." in shown(report("failed", errors=[error]), 120)
+    assert "FKV073: I1 of mine + quant: the interpreters disagree." in shown(
+        report("failed", errors=[error]), 120
+    )
 
 
 def parsed(found: dict[str, Any]) -> ET.Element:
@@ -189,7 +191,7 @@ def test_junit_keeps_errors_apart_from_failures() -> None:
         "code": "FKV073",
         "policies": ["mine", "offload"],
         "invariant": "I18",
-        "text": "the readers disagree",
+        "text": "the interpreters disagree",
     }
     found = outcomes(report(errors=[error]))
     assert found["mine + offload", "I1 authority"] == "failure"
@@ -265,5 +267,5 @@ def test_the_console_tells_a_gate(live: bool) -> None:
         ):
             listener(event)
     text = out.getvalue()
-    assert "gating mine against offload + quant, seed 3" in text and "1 kind of conflict with mine" in text
+    assert "gating mine against offload + quant, seed 3" in text and "1 class of conflict with mine" in text
     assert "3 of 100 schedules" in text and "left out" not in text

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from fuzzkv.cases.casebook import narrowed, widened
 from fuzzkv.search import warm_start
 from fuzzkv.search.warm_start import short_witnesses
 from fuzzkv.semantics.schedule import ACT, ARRIVE, TICK, Config
@@ -13,6 +12,7 @@ from fuzzkv.simulator.symbolic.scope import Window
 from fuzzkv.solver import seeds as module
 from fuzzkv.solver.seeds import first_schedules
 from fuzzkv.solver.verify import Verification
+from fuzzkv.targets.model.recipe import narrowed, widened
 from tests.solver.tiny import PROMISES, SHRINKS, STORES
 
 POLICIES = (PROMISES, SHRINKS, STORES)
@@ -33,12 +33,10 @@ def test_what_the_solver_finds_the_engine_shows(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(warm_start, "SIZE", 2)
     engine = BulkEngine(POLICIES, SMALL)
     witnesses, done = short_witnesses(engine, 4, lambda climb: None)
-    assert done.depth == 4 and {w.kind.mask for w in witnesses} == {0b011, 0b110}
+    shown = {witness.failure_class.policies for witness in witnesses}
+    assert done.depth == 4 and shown == {engine.names[:2], engine.names[1:]}
     for witness in witnesses:
-        kind = witness.kind
-        assert engine.shows(
-            witness.events, (kind.mask, kind.invariant, kind.actor, kind.primitive), False, ()
-        )
+        assert engine.shows(witness.events, witness.failure_class, False, ())
 
 
 def test_a_short_search_finds_classes_for_the_set_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,12 +67,14 @@ def test_the_better_witness_is_kept(compiled: BulkEngine) -> None:
         tallies.append(engine.tally())
     both = merged(tallies)
     assert both.runs == sum(t.runs for t in tallies) and merged([]) == Tally()
-    assert {c.key for c in both.classes} == {c.key for t in tallies for c in t.classes}
+    every = {c.failure_class for t in tallies for c in t.classes}
+    assert {c.failure_class for c in both.classes} == every and len(both.classes) == len(every)
     for found in both.classes:
-        same = [c for t in tallies for c in t.classes if c.key == found.key]
+        same = [c for t in tallies for c in t.classes if c.failure_class == found.failure_class]
         assert found.events == min(same, key=lambda c: c.rank).events
         assert found.seen == sum(c.seen for c in same)
-    assert {c.key: c.events for c in merged(tallies[::-1]).classes} == {c.key: c.events for c in both.classes}
+    turned = {c.failure_class: c.events for c in merged(tallies[::-1]).classes}
+    assert turned == {c.failure_class: c.events for c in both.classes}
 
 
 def test_workers_are_a_number_or_auto() -> None:

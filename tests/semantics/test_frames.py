@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fuzzkv.api import *
+from fuzzkv.core.results import Outcome
 from fuzzkv.semantics.layout import COLUMNS
 from fuzzkv.semantics.schedule import ARRIVE, FINISH, PAUSE, QUEUE, STEP, TEXT, TICK, Event
 from fuzzkv.simulator.interpreters import plain_apply
-from fuzzkv.simulator.outcome import ArmOutcome, ending
+from fuzzkv.simulator.outcome import ending
 from fuzzkv.simulator.start import first_state
 from tests.broken import CONFIG, OPEN, A, policy
 
 
-def run(rule: Rule, events: Sequence[Event]) -> tuple[list[int], ArmOutcome]:
+def run(rule: Rule, events: Sequence[Event]) -> tuple[list[int], Outcome]:
     """The last state of a schedule for one rule, and what it came to."""
     chosen = (policy("x", rule),)
     state = first_state(CONFIG, chosen)
@@ -43,7 +44,7 @@ def test_a_shared_frame_names_one_of_its_pages() -> None:
     state, outcome = run(shares_and_stores, events)
     assert state[COLUMNS["DEV"]] == state[COLUMNS["DEV"] + PAGES] >= 0
     assert hosted(state, PAGES)
-    assert not outcome.violations
+    assert not outcome.failures
 
 
 def defers(s: State, k: Int) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from fuzzkv.core.results import Outcome
 from fuzzkv.semantics.contract.invariants import BY_ID, INVARIANTS, names
 from fuzzkv.semantics.layout import CLAUSES, COLUMNS
 from fuzzkv.semantics.ops import primitives
@@ -20,7 +21,7 @@ from fuzzkv.semantics.policy import Rule
 from fuzzkv.semantics.schedule import FAIL, TICK, Event, Schedule
 from fuzzkv.semantics.vocabulary import NOTE, Int, State, add_if, get
 from fuzzkv.simulator.interpreters import plain_apply
-from fuzzkv.simulator.outcome import ArmOutcome, ending
+from fuzzkv.simulator.outcome import ending
 from fuzzkv.simulator.start import first_state
 from fuzzkv.simulator.symbolic.interpreter import run_symbolic
 from tests.broken import (
@@ -42,8 +43,8 @@ PLANT_OF = {plant.invariant: plant for plant in PLANTS}
 every_plant = pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.mutant.__name__)
 
 
-def run(rule: Rule, events: Sequence[Event], *, enforce: bool = False) -> tuple[list[int], ArmOutcome]:
-    """The last state of a schedule for one rule, and what it came to, in the plain reader."""
+def run(rule: Rule, events: Sequence[Event], *, enforce: bool = False) -> tuple[list[int], Outcome]:
+    """The last state of a schedule for one rule, and what it came to, in the plain interpreter."""
     chosen = (policy("x", rule),)
     state = first_state(CONFIG, chosen, enforce=enforce)
     apply = plain_apply(chosen)
@@ -53,8 +54,8 @@ def run(rule: Rule, events: Sequence[Event], *, enforce: bool = False) -> tuple[
     return state, ending(state, ("x",))
 
 
-def broken(outcome: ArmOutcome) -> list[str]:
-    return [violation.invariant for violation in outcome.violations]
+def broken(outcome: Outcome) -> list[str]:
+    return [violation.invariant for violation in outcome.failures]
 
 
 def refused(state: Sequence[int]) -> list[str]:

@@ -3,27 +3,16 @@ again."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
+from fuzzkv.core.results import mask_of
 from fuzzkv.oracles.conflict import findings, smallest_failing
+from fuzzkv.semantics.layout import PAGES
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import ACT, ARRIVE, BOUNDS, Config
-from fuzzkv.simulator.bulk.core import interpreted
 from fuzzkv.simulator.bulk.engine import BulkEngine
 from fuzzkv.strategies import drawing
-
-
-class Interpreted(BulkEngine):
-    """The same engine with nothing compiled."""
-
-    def __init__(self, policies: tuple[Policy, ...], *, enforce: bool = False, seed: int = 0) -> None:
-        super().__init__(policies, Config(), enforce=enforce, seed=seed)
-
-    def _functions(self) -> object:
-        return SimpleNamespace(**interpreted(self.policies))
 
 
 def test_mixing_is_splitmix() -> None:
@@ -36,17 +25,16 @@ def test_mixing_is_splitmix() -> None:
 
 @pytest.mark.slow
 def test_drawn_schedules_are_well_formed_and_various(compiled: BulkEngine) -> None:
-    lengths, codes, sizes = set(), set(), set()
+    codes, sizes = set(), set()
     for number in range(400):
         events = compiled.again(seed=1).schedule(number).events
-        lengths.add(len(events))
-        assert 10 <= len(events) <= drawing.MAX_EVENTS and events[0][:2] == (ARRIVE, 0)
-        sizes.add(events[0][2])
+        assert len(events) == drawing.MAX_EVENTS
+        sizes |= {b for op, _, b in events if op == ARRIVE}
         for op, a, b in events:
             low_a, high_a, low_b, high_b = BOUNDS[op]
             assert low_a <= a <= (2 if op == ACT else high_a) and low_b <= b <= high_b
             codes.add(op)
-    assert codes == set(range(8)) and len(lengths) > 40 and len(sizes) == 7
+    assert codes == set(range(8)) and len(sizes) == PAGES
 
 
 @pytest.mark.slow
@@ -54,7 +42,7 @@ def test_drawn_schedules_are_well_formed_and_various(compiled: BulkEngine) -> No
 def test_python_and_compiled_search_agree(
     compiled: BulkEngine, defaults: tuple[Policy, ...], enforce: bool
 ) -> None:
-    ours = Interpreted(defaults, enforce=enforce, seed=21)
+    ours = BulkEngine(defaults, Config(), enforce=enforce, seed=21, compiled=False)
     theirs = compiled.again(seed=21, enforce=enforce)
     for count in (1, 199):
         ours.search(count)
@@ -78,17 +66,18 @@ def test_a_schedule_of_a_class_shows_it_again(compiled: BulkEngine) -> None:
     for found in engine.classes:
         events = found.events
         arms = {mask: engine.outcome(events, mask) for mask in range(8)}
-        assert found.mask in smallest_failing(arms)
-        kinds = {(f.kind.invariant, f.kind.actor, f.kind.primitive): f for f in findings(arms, found.mask)}
-        finding = kinds[found.invariant, found.actor, found.primitive]
+        mask = mask_of(engine.names, found.failure_class.policies)
+        assert mask in smallest_failing(arms)
+        shown = {finding.failure_class: finding for finding in findings(arms, mask, engine.names)}
+        finding = shown[found.failure_class]
         assert finding.worse == found.worse and found.seen > 0
-        assert engine.shows(events, (found.mask, found.invariant, found.actor, found.primitive), False, ())
+        assert engine.shows(events, found.failure_class, False, ())
 
 
 def test_one_mask_only(compiled: BulkEngine) -> None:
     engine = compiled.again(seed=5, only=3)
     engine.search(20_000)
-    assert engine.classes and {found.mask for found in engine.classes} == {3}
+    assert engine.classes and {found.failure_class.policies for found in engine.classes} == {engine.names[:2]}
 
 
 def test_schedules_do_not_depend_on_the_search(compiled: BulkEngine) -> None:

@@ -58,7 +58,7 @@ def compare(schedule: Schedule, policies: tuple[Policy, ...], mask: int, engine:
         assert plain == written, (e, differences(plain, written))
         compiled = engine.final_state(schedule.events[: e + 1], mask).tolist()
         assert plain == compiled, (e, differences(plain, compiled))
-        assert ending(written, NAMES).violations == engine.outcome(schedule.events[: e + 1], mask).violations
+        assert ending(written, NAMES).failures == engine.outcome(schedule.events[: e + 1], mask).failures
     history = run_history(schedule, policies, mask, Config(), enforce=engine.enforce)
     assert history.outcome == engine.outcome(schedule.events, mask)
 

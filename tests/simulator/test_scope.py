@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from fuzzkv.cases.casebook import read_case
 from fuzzkv.cases.corpus import load_case
 from fuzzkv.semantics.layout import COLUMNS, SIZE, SIZES
 from fuzzkv.semantics.policy import Policy
@@ -16,6 +15,7 @@ from fuzzkv.simulator.start import first_state
 from fuzzkv.simulator.symbolic.circuit import Circuit
 from fuzzkv.simulator.symbolic.interpreter import SymbolicInterpreter, SymbolicState, run_symbolic
 from fuzzkv.simulator.symbolic.scope import WHOLE, Window
+from fuzzkv.targets.model.recipe import read_case
 from tests.broken import CONFIG, OPEN, A, drops_while_storing, policy
 from tests.solver.simulate import simulated
 

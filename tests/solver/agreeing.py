@@ -1,4 +1,4 @@
-"""Random schedules through the solver's relation and the Python reader, whole states compared after every event."""
+"""Random schedules through the solver's relation and the Python interpreter, whole states compared after every event."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _WIDE = ("QUOTE", "MARK", "DUE")
 
 @dataclass(frozen=True)
 class Agreement:
-    """What a comparison came to: ``events`` that were run in both (each arm counts), the cells in which the readers differ
+    """What a comparison came to: ``events`` that were run in both (each arm counts), the cells in which the interpreters differ
     (column, place, number of the event), how many schedules ``broke`` something in the set (with the contract: were refused
     something), and how many were ``outgrown``: a session came to have more pages than the window.
     """

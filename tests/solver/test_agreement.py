@@ -1,4 +1,4 @@
-"""The solver's relation and the Python reader agree on every cell after every event, and every case is a path of it."""
+"""The solver's relation and the Python interpreter agree on every cell after every event, and every case is a path of it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from fuzzkv.cases.casebook import Recipe, read_case
 from fuzzkv.cases.corpus import Case, load_case, load_corpus
-from fuzzkv.oracles.conflict import subsets
 from fuzzkv.policies.registry import resolve
+from fuzzkv.semantics.contract.minimal import subsets
 from fuzzkv.semantics.layout import PAGES
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import Config
@@ -21,6 +20,7 @@ from fuzzkv.solver.asking import SolverQuestion, Space
 from fuzzkv.solver.certify import judge_of, target_of, used, whole
 from fuzzkv.solver.unrolling import Unrolling
 from fuzzkv.strategies.covering_arrays import enabled
+from fuzzkv.targets.model.recipe import Recipe, read_case
 from tests.field import design_s5, sglang_27631, vllm_44250, vllm_45357, vllm_53505
 from tests.field.reports import REPORTS
 from tests.mutants import MUTANTS
@@ -80,12 +80,12 @@ class Followed(Unrolling):
     def _drawn(self) -> tuple[int, int, int]:
         return next(self._known)
 
-    def violations(self, mask: int, names: tuple[str, ...]) -> list[tuple[object, ...]]:
-        """What is broken in an arm: invariant, count, actor, primitive, page, stamp and event, in their order."""
+    def failures(self, mask: int, names: tuple[str, ...]) -> list[tuple[object, ...]]:
+        """What is broken in an arm: invariant, count, actor, action, page, stamp and event, in their order."""
         cells = list(self.states[mask].cells)
         return [
-            (v.invariant, v.count, v.actor, v.primitive, self._page(v.page), v.stamp, v.event)
-            for v in ending(cells, names).violations
+            (v.invariant, v.count, v.actor, v.action, self._page(v.page), v.stamp, v.event)
+            for v in ending(cells, names).failures
         ]
 
     def _page(self, page: int) -> int:
@@ -129,8 +129,8 @@ def test_every_case_is_a_path_of_the_relation(case: Case) -> None:
         for mask in path.states:
             arm = run_history(recipe.schedule, recipe.policies, mask, recipe.config).outcome
             assert (path.clean(mask) is True) == (not arm.failed)
-            assert path.violations(mask, names) == [
-                (v.invariant, v.count, v.actor, v.primitive, v.page, v.stamp, v.event) for v in arm.violations
+            assert path.failures(mask, names) == [
+                (v.invariant, v.count, v.actor, v.action, v.page, v.stamp, v.event) for v in arm.failures
             ]
         assert len(path.events) == len(events)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from fuzzkv.cases.casebook import Recipe, make_case, read_case
+from fuzzkv.cases.casebook import make_case
 from fuzzkv.cases.corpus import (
     Case,
     covers,
@@ -31,6 +31,7 @@ from fuzzkv.solver import certify as way
 from fuzzkv.solver.asking import SolverQuestion
 from fuzzkv.solver.certify import Certificate, Part, certify, filed, shortest_in, shown, shrunk, used, whole
 from fuzzkv.strategies.covering_arrays import enabled
+from fuzzkv.targets.model.recipe import Recipe, read_case
 from tests.field import vllm_48412, vllm_53505
 from tests.field.reports import REPORTS
 from tests.samples import confirmation

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from fuzzkv.api import INT8, Cache, Custom, Page, does
-from fuzzkv.cases.casebook import Recipe
 from fuzzkv.explain.clauses import refused
 from fuzzkv.explain.guard_words import in_words
 from fuzzkv.explain.guards import blame, proposed
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import ACT, ARRIVE, FADE, STEP, TICK, Config, Schedule
+from fuzzkv.targets.model.recipe import Recipe
 
 
 class Squeezes(Custom):

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from fuzzkv.cases.casebook import read_case
 from fuzzkv.cases.corpus import load_corpus, problems, save_case, write_index
 from fuzzkv.errors import UsageError
 from fuzzkv.semantics.schedule import STEP
@@ -15,6 +14,7 @@ from fuzzkv.simulator.interpreters import text_digest
 from fuzzkv.solver.certify import shortest_in
 from fuzzkv.solver.record_bounds import BoundRecorder
 from fuzzkv.solver.verify import Refuted, Verification
+from fuzzkv.targets.model.recipe import read_case
 from tests.solver.test_verify import LAYOUT, NAMES, POLICIES, TRACE, case_of, verification
 
 LONGER = (TRACE[0], (STEP, 0, 0), *TRACE[1:])

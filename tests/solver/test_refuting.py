@@ -14,7 +14,7 @@ from fuzzkv.solver.ascent import Judged
 from fuzzkv.solver.asking import SolverQuestion
 from fuzzkv.solver.refuting import TURNS, Claim, Refuting
 from fuzzkv.solver.sat import Question
-from fuzzkv.solver.unrolling import Target, Unrolling
+from fuzzkv.solver.unrolling import Breach, Unrolling
 from fuzzkv.solver.verify import Verification
 from tests.field import vllm_48412
 from tests.solver.test_search import ASK, LAYOUT, MUTANT, OPEN, SMALL, acts, space_of
@@ -44,7 +44,7 @@ def test_a_known_schedule_is_made_the_shortest() -> None:
 
 @pytest.mark.slow
 def test_what_a_smaller_set_shows_too_is_no_shorter_schedule() -> None:
-    target: Target = ("I2", "breaks-i2", "drop_device")
+    target: Breach = ("I2", "breaks-i2", "drop_device")
     events = (OPEN, acts(1), acts(0), ASK, acts(0))
     claim = refuted((MUTANT["I2"], PROMISES), Claim(3, target, events))
     assert claim.shown and claim.events == events
@@ -60,7 +60,7 @@ def test_a_claim_that_the_machine_denies_is_no_claim() -> None:
 
 def test_what_a_smaller_set_breaks_afterwards_is_no_excuse() -> None:
     policies = (PROMISES, SHRINKS, MUTANT["I2"])
-    target: Target = ("I1", "shrinks", "quantise")
+    target: Breach = ("I1", "shrinks", "quantise")
     conflict = (OPEN, acts(0), acts(1))
     for events, alone, clean, before in (
         (conflict, 4, True, True),

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from fuzzkv.cases.casebook import Recipe
 from fuzzkv.errors import EnvironmentFailure
 from fuzzkv.modelcheck.exhaust import exhaust
 from fuzzkv.modelcheck.scope import Scope
@@ -35,9 +34,10 @@ from fuzzkv.solver.asking import SolverQuestion, Space
 from fuzzkv.solver.certify import judge_of
 from fuzzkv.solver.sat import Question
 from fuzzkv.solver.shortest import Shortest, absent, shortest
-from fuzzkv.solver.unrolling import Target, Unrolling
+from fuzzkv.solver.unrolling import Breach, Unrolling
 from fuzzkv.solver.verify import Verification
 from fuzzkv.strategies.covering_arrays import enabled
+from fuzzkv.targets.model.recipe import Recipe
 from tests.field import design_s5, vllm_45357, vllm_48412, vllm_53505
 from tests.mutants import MUTANTS
 from tests.solver.tiny import LATE_ONE, OF_FADED, PROMISES, SAFE, SHRINKS, STORES, WARNED
@@ -45,7 +45,7 @@ from tests.solver.tiny import LATE_ONE, OF_FADED, PROMISES, SAFE, SHRINKS, STORE
 MUTANT = {mutant.invariant: mutant.policy for mutant in MUTANTS}
 SMALL = Config(device_frames=3, host_frames=2)
 OPEN, ASK, IDLE = (ARRIVE, 0, 1), (STEP, 0, 0), (TICK, 8, 0)
-LAYOUT: Target = ("I5", "per-head-quant", "write_scale")
+LAYOUT: Breach = ("I5", "per-head-quant", "write_scale")
 
 
 def acts(k: int) -> Event:
@@ -69,7 +69,7 @@ def recipe_of(policies: Sequence[Policy], events: Sequence[Event], config: Confi
 
 
 def looked_for(
-    policies: Sequence[Policy], target: Target, events: Sequence[Event], *, seconds: float = 60.0
+    policies: Sequence[Policy], target: Breach, events: Sequence[Event], *, seconds: float = 60.0
 ) -> Shortest:
     judge = judge_of(recipe_of(policies, events), target)
     return shortest(space_of(policies), target, tuple(events), judge, seconds=seconds)
@@ -95,7 +95,7 @@ SPACES: dict[str, tuple[tuple[Policy, ...], int, int, Scope]] = {
 
 def climbed(
     policies: tuple[Policy, ...], pages: int, depth: int
-) -> dict[tuple[tuple[str, ...], Target], int]:
+) -> dict[tuple[tuple[str, ...], Breach], int]:
     """The classes of every set and their shortest lengths, as the solver finds them."""
     window = Window(requests=1, pages=pages, device=SMALL.device_frames, host=SMALL.host_frames)
     verification = Verification(policies, SMALL, window)
@@ -118,13 +118,14 @@ def test_the_normal_form_loses_nothing(name: str, monkeypatch: pytest.MonkeyPatc
     policies, pages, depth, scope = SPACES[name]
     found = climbed(policies, pages, depth)
     explored = exhaust(policies, SMALL, scope, depth=depth)
-    assert found == {
-        (each.policies, (c.finding.kind.invariant, c.finding.kind.actor, c.finding.kind.primitive)): len(
-            c.recipe.schedule.events
-        )
-        for each in explored.sets
-        for c in each.conflicts
-    }
+    shortest = {}
+    for each in explored.sets:
+        for c in each.conflicts:
+            shown = c.finding.failure_class
+            target = shown.invariant, shown.actor, shown.action
+            shortest[each.policies, target] = len(c.recipe.schedule.events)
+            assert shown.policies == each.policies
+    assert found == shortest
     assert len(found) >= 2
     monkeypatch.setattr(asking, "Unrolling", Every)
     monkeypatch.setattr(unrolling, "_NEVER_FIRST", ())
@@ -136,7 +137,7 @@ def test_what_changes_nothing_in_the_set_may_keep_an_arm_from_harm() -> None:
     policies = (WARNED, STORES)
     # Alone, the first act takes the warning; beside the other it changes nothing, for the host has the page by then.
     events = (OPEN, acts(1), IDLE, acts(0), ASK, acts(0))
-    target: Target = ("I1", "needs-a-warning", "drop_host")
+    target: Breach = ("I1", "needs-a-warning", "drop_host")
     judge = judge_of(recipe_of(policies, events), target)
     assert judge(events) == events
     assert judge(events[:3] + events[4:]) is None
@@ -149,7 +150,7 @@ def test_what_changes_nothing_in_the_set_may_keep_an_arm_from_harm() -> None:
 def test_time_that_passes_first_may_be_longer_than_one_idle_time() -> None:
     policies = (PROMISES, LATE_ONE)
     events = (OPEN, (TICK, 32, 0), IDLE, ASK, acts(0), acts(1))
-    target: Target = ("I1", "shrinks-late", "quantise")
+    target: Breach = ("I1", "shrinks-late", "quantise")
     found = looked_for(policies, target, events)
     assert found.proved and found.events[0][0] == TICK and len(found.events) == 5
     assert found.events[:2] in [((TICK, 32, 0), (TICK, n, 0)) for n in range(8, 33)]
@@ -180,7 +181,7 @@ def test_on_a_clean_twin_the_answer_is_no() -> None:
     )
 
 
-SHORTER: dict[str, tuple[tuple[str, ...], Target, int, tuple[str, ...]]] = {
+SHORTER: dict[str, tuple[tuple[str, ...], Breach, int, tuple[str, ...]]] = {
     # Policies, class, and the events that ddmin, our passes and Hypothesis's shrinker left of it (fkv-02f626019e02 and
     # fkv-1d8e5d080e41); then what the solver found.
     "S1": (
@@ -225,7 +226,7 @@ def test_the_mutant_beside_its_twin_is_found_at_its_shortest() -> None:
 @pytest.mark.slow
 def test_who_fails_alone_is_spurious_and_then_runs_beside() -> None:
     policies = (MUTANT["I2"], PROMISES)
-    target: Target = ("I2", "breaks-i2", "drop_device")
+    target: Breach = ("I2", "breaks-i2", "drop_device")
     events = (OPEN, acts(1), acts(0), ASK, acts(0))
     found = looked_for(policies, target, events)
     assert found == Shortest(events, True, 1, found.questions)
@@ -238,7 +239,7 @@ def test_who_fails_alone_is_spurious_and_then_runs_beside() -> None:
 
 def test_what_the_machine_denies_is_a_disagreement_and_no_claim() -> None:
     policies = (PROMISES, SHRINKS)
-    target: Target = ("I1", "shrinks", "quantise")
+    target: Breach = ("I1", "shrinks", "quantise")
     events = (OPEN, acts(0), ASK, acts(1))
     found = shortest(space_of(policies), target, events, lambda _: None, seconds=60)
     assert not found.proved and found.denied and found.events == events

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from fuzzkv.cases.casebook import Recipe, make_case
+from fuzzkv.cases.casebook import make_case
 from fuzzkv.cases.corpus import Case, save_case
 from fuzzkv.cli import app
 from fuzzkv.errors import EnvironmentFailure, UsageError
@@ -24,6 +24,7 @@ from fuzzkv.solver import verify as way
 from fuzzkv.solver.ascent import Ascent, Climb
 from fuzzkv.solver.asking import SolverQuestion
 from fuzzkv.solver.verify import Refuted, SetVerdict, Verification, Verified
+from fuzzkv.targets.model.recipe import Recipe
 from tests.field import vllm_48412
 from tests.solver.test_ordinary_python import Squeezes
 from tests.solver.tiny import PROMISES, SHRINKS, STORES

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 
-from fuzzkv.cases.casebook import Recipe, read_case
 from fuzzkv.cases.corpus import load_corpus
 from fuzzkv.semantics.schedule import Schedule
 from fuzzkv.strategies.schedules import schedules
+from fuzzkv.targets.model.recipe import Recipe, read_case
 from tests.field.reports import REPORTS
 
 CORPUS = Path(__file__).resolve().parents[2] / "corpus"
@@ -31,7 +31,7 @@ def test_case_as_example(case: dict[str, Any]) -> None:
     @example(recipe.schedule)
     def no_conflict(schedule: Schedule) -> None:
         found = Recipe(schedule, recipe.policies, recipe.config).conflicts()
-        assert not found, [finding.kind.invariant for finding in found]
+        assert not found, [finding.failure_class.invariant for finding in found]
 
     with pytest.raises(AssertionError, match=case["class"]["invariant"]):
         no_conflict()

@@ -97,6 +97,15 @@ def test_an_interrupt_passes() -> None:
         list(failures(Stopped(()), NUMBERS, seed="1"))
 
 
+def test_an_interrupt_before_the_first_schedule_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(function: object) -> bytes:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("hypothesis.core.function_digest", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        list(failures(Limits(()), NUMBERS, seed="1"))
+
+
 def test_what_failed_comes_first_the_next_time() -> None:
     database = InMemoryExampleDatabase()
     first = list(failures(Limits((5000,)), NUMBERS, seed="1", most=60, memory=memory(database)))

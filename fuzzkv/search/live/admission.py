@@ -8,32 +8,27 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from hypothesis.database import ExampleDatabase
 
-from fuzzkv.cases.live_shrink import LiveShrinker
+from fuzzkv.cases.session_shrink import SessionShrinker
+from fuzzkv.core.results import Signature, signature
 from fuzzkv.errors import EnvironmentFailure
 from fuzzkv.events import Listener, PhaseStarted, ShrinkStep, WarningRaised
+from fuzzkv.search.live.generating import drawn, remembered, scores_of
 from fuzzkv.strategies.generation import failures
-from fuzzkv.targets.vllm.arms import Arm, Arms, Verdict
-from fuzzkv.targets.vllm.content.oracles import inert_tier
-from fuzzkv.targets.vllm.generating import drawn, remembered, scores_of
-from fuzzkv.targets.vllm.history import LiveHistory, Trace, trace
-from fuzzkv.targets.vllm.policies import LivePolicy
-from fuzzkv.targets.vllm.portfolio import Portfolio, form_of
-from fuzzkv.targets.vllm.schedule import LiveSchedule
+from fuzzkv.strategies.portfolio import Portfolio
+from fuzzkv.targets.arms import Verdict, judged
+from fuzzkv.targets.base import Arm, Language, Session, Target
 
 ENOUGH: Final = 8
 """Schedules after which a policy that never acted, or a tier that never served, is inert on this build."""
 Standing = Literal["passes", "sometimes", "fails", "unsupported", "idle", "control-fails"]
 OFTEN: Final = 4
 """A policy that fails alone under a fourth of its schedules, or more, is left out."""
-
-Sound = Callable[[Sequence[LivePolicy]], str]
-"""Why a policy is no use by itself, whatever the schedule; nothing if it is."""
 
 
 @dataclass
@@ -42,29 +37,29 @@ class Entrant:
     run that failed with the schedule of it.
     """
 
-    policies: tuple[LivePolicy, ...]
+    policies: tuple[Any, ...]
     standing: Standing = "passes"
     schedules: int = 0
     reason: str = ""
     exercised: Counter[str] = field(default_factory=Counter)
     words: Counter[str] = field(default_factory=Counter)
-    verdict: Verdict | None = None
-    witness: LiveSchedule | None = None
+    verdict: Verdict[Any] | None = None
+    witness: Any = None
     failing: int = 0
-    traces: set[Trace] = field(default_factory=set)
+    traces: set[Signature] = field(default_factory=set)
 
-    def knows(self, arm: Arm) -> bool:
+    def knows(self, arm: Arm[Any]) -> bool:
         """Whether what broke first in a run is what this policy shows alone."""
-        return bool(arm.violations) and trace(arm.violations[0]) in self.traces
+        return arm.failed and signature(arm.outcome.failures[0]) in self.traces
 
-    def take(self, verdict: Verdict, schedule: LiveSchedule) -> None:
+    def take(self, verdict: Verdict[Any], schedule: Any) -> None:
         """Note what it shows alone."""
-        violation = verdict.whole.violations[0]
-        self.traces.add(trace(violation))
+        violation = verdict.whole.outcome.failures[0]
+        self.traces.add(signature(violation))
         self.failing += 1
         if self.verdict is None:
             self.verdict, self.witness = verdict, schedule
-            self.reason = f"{violation.invariant} {violation.what}: {violation.text}".strip(": ")[:300]
+            self.reason = f"{violation.invariant} {violation.action}: {violation.text}".strip(": ")[:300]
 
     @property
     def name(self) -> str:
@@ -83,8 +78,8 @@ class Entrant:
         often = f"under {self.failing} of {self.schedules} it fails: " if self.failing else ""
         return often + self.reason
 
-    def as_json(self) -> dict[str, Any]:
-        """Plain data for a report."""
+    def as_json(self, language: Language[Any]) -> dict[str, Any]:
+        """Plain data for a report; ``language`` is that of its witness."""
         told: dict[str, Any] = {
             "policy": self.name,
             "standing": self.standing,
@@ -95,25 +90,25 @@ class Entrant:
             "verdicts": dict(sorted(self.words.items())),
         }
         if self.witness is not None:
-            told["witness"] = self.witness.as_json()
+            told["witness"] = language.as_json(self.witness)
         return told
 
 
-def note_acts(seen: Counter[str], arm: Arm) -> None:
+def note_acts(seen: Counter[str], arm: Arm[Any]) -> None:
     """Add what a run shows of its policies' acts."""
-    for policy in arm.policies:
-        for name in policy.exercised:
-            seen[f"{policy.name} {name}"] += arm.history.acts.get(name, 0)
+    for policy, counts in arm.exercised.items():
+        for name, count in counts.items():
+            seen[f"{policy} {name}"] += count
 
 
 def accept(
-    arms: Arms,
-    policies: tuple[LivePolicy, ...],
+    target: Target[Any, Any],
+    session: Session[Any],
+    policies: tuple[Any, ...],
     *,
     seed: int,
     schedules: int,
     until: float,
-    sound: Sound,
     tries: int,
     tell: Listener = lambda event: None,
     database: ExampleDatabase | None = None,
@@ -124,21 +119,21 @@ def accept(
     """
     entrant = Entrant(policies)
     try:
-        arms.lives.open(policies)
-        if reason := sound(policies):
+        session.open(policies)
+        if reason := target.unsound(policies):
             entrant.standing, entrant.reason = "fails", reason
             return entrant
     except EnvironmentFailure as error:
         entrant.standing, entrant.reason = "unsupported", " ".join(error.reason.split())[:300]
         return entrant
-    portfolio = Portfolio(form_of(policies), f"{seed} alone {entrant.name}")
-    look = _Alone(entrant, arms, until, portfolio)
+    portfolio = target.language.portfolio(policies, f"{seed} alone {entrant.name}")
+    look = _Alone(entrant, target, session, until, portfolio)
     found = failures(
         look,
         drawn(portfolio),
         seed=portfolio.seed,
         most=schedules,
-        memory=remembered(database, policies),
+        memory=remembered(database, target.language, policies),
     )
     for failed in found:
         if failed.repeated and look.verdict.word in ("single-policy", "control-fails"):
@@ -148,13 +143,13 @@ def accept(
                 entrant.standing = "control-fails"
                 return entrant
             if first:
-                _shrink(entrant, arms, tries, tell)
+                _shrink(entrant, target, session, tries, tell)
     if entrant.failing:
         entrant.standing = "fails" if OFTEN * entrant.failing >= entrant.schedules else "sometimes"
     elif not look.acted:
         entrant.standing, entrant.reason = "idle", "no counter shows that it acted"
-    elif entrant.schedules >= ENOUGH and (inert := inert_tier(look.histories)) is not None:
-        entrant.reason = f"{inert.invariant} {inert.what}: {inert.text}"
+    elif entrant.schedules >= ENOUGH and (inert := target.remarks(look.arms)) is not None:
+        entrant.reason = f"{inert.invariant} {inert.action}: {inert.text}"
         about = "It takes part all the same: this is no failure, and what it should serve stays untried."
         tell(WarningRaised("FKV104", f"{entrant.name} stores and never serves: {inert.text}", about))
     return entrant
@@ -165,25 +160,26 @@ class _Alone:
     """The property of a policy alone: a schedule shows nothing new."""
 
     entrant: Entrant
-    arms: Arms
+    target: Target[Any, Any]
+    session: Session[Any]
     until: float
-    portfolio: Portfolio
+    portfolio: Portfolio[Any]
     acted: bool = False
-    histories: list[LiveHistory] = field(default_factory=list)
-    arm: Arm = field(init=False)
-    verdict: Verdict = field(init=False)
+    arms: list[Arm[Any]] = field(default_factory=list)
+    arm: Arm[Any] = field(init=False)
+    verdict: Verdict[Any] = field(init=False)
 
     @property
     def name(self) -> str:
         """The policy."""
         return f"{self.entrant.name} alone"
 
-    def fails(self, schedule: LiveSchedule) -> bool:
+    def fails(self, schedule: Any) -> bool:
         """Run it."""
         entrant = self.entrant
-        self.arm = arm = self.arms.run(entrant.policies, schedule)
+        self.arm = arm = self.session.run(entrant.policies, schedule)
         entrant.schedules += 1
-        self.histories.append(arm.history)
+        self.arms.append(arm)
         note_acts(entrant.exercised, arm)
         self.acted = self.acted or not arm.idle
         if entrant.knows(arm):
@@ -192,18 +188,18 @@ class _Alone:
         elif arm.failed:
             return True
         else:
-            entrant.words["numeric-tie" if arm.ties else "clean"] += 1
+            entrant.words["numeric-tie" if arm.outcome.ties else "clean"] += 1
         return False
 
-    def repeats(self, schedule: LiveSchedule) -> bool:
+    def repeats(self, schedule: Any) -> bool:
         """Run it on a fresh engine, and the plain engine."""
-        self.verdict = self.arms.look(self.arm, schedule)
+        self.verdict = judged(self.session, self.arm, schedule)
         self.entrant.words[self.verdict.word] += 1
         return self.verdict.word != "not-repeated"
 
     def scores(self) -> Mapping[str, float]:
         """How much was going on in the last run."""
-        return scores_of(self.arm)
+        return scores_of(self.arm, self.target.language.states(self.arm))
 
     def over(self) -> bool:
         """Whether its time is over, or it fails so often that it is left out."""
@@ -212,14 +208,16 @@ class _Alone:
         return often or (entrant.schedules > 0 and time.monotonic() > self.until)
 
 
-def _shrink(entrant: Entrant, arms: Arms, tries: int, tell: Listener) -> None:
+def _shrink(
+    entrant: Entrant, target: Target[Any, Any], session: Session[Any], tries: int, tell: Listener
+) -> None:
     """The shortest schedule under which it fails alone."""
     if entrant.verdict is None or entrant.witness is None or not entrant.policies:
         return
-    kind = entrant.verdict.whole.kinds()[0]
+    kind = entrant.verdict.whole.classes()[0]
     tell(PhaseStarted("shrink", 0, f"{entrant.name}, which fails alone, to the shortest schedule"))
-    before = len(entrant.witness.events)
-    done = LiveShrinker(arms, kind, entrant.policies, tries).shrink(entrant.witness)
+    before = len(target.language.events(entrant.witness))
+    done = SessionShrinker(session, target.language, kind, entrant.policies, tries).shrink(entrant.witness)
     if done is not None:
         entrant.witness = done[0]
-        tell(ShrinkStep(kind.policies, kind.invariant, before, len(entrant.witness.events)))
+        tell(ShrinkStep(kind.policies, kind.invariant, before, len(target.language.events(entrant.witness))))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from fuzzkv.cases.case import Case
 from fuzzkv.cases.corpus import save_case, write_index
-from fuzzkv.cases.live_cases import make_live_case
-from fuzzkv.cases.live_shrink import TRIES, LiveShrinker
+from fuzzkv.cases.session_cases import make_session_case
+from fuzzkv.cases.session_shrink import TRIES, SessionShrinker
+from fuzzkv.core.results import FailureClass, signature
 from fuzzkv.errors import FuzzkvError
 from fuzzkv.events import (
     CaseFiled,
@@ -22,11 +24,8 @@ from fuzzkv.events import (
     ShrinkStep,
     emit,
 )
-from fuzzkv.targets.vllm.arms import Arm, Arms, LiveKind, Verdict
-from fuzzkv.targets.vllm.engine.config import EngineConfig
-from fuzzkv.targets.vllm.history import trace
-from fuzzkv.targets.vllm.portfolio import Portfolio, form_of
-from fuzzkv.targets.vllm.schedule import BOUNDS, STEP, LiveSchedule
+from fuzzkv.targets.arms import Verdict
+from fuzzkv.targets.base import Arm, Session, Target
 
 NEAR: Final = 40
 """Random small changes of a schedule under which each subset has to pass, beside those of its time."""
@@ -39,46 +38,47 @@ class LiveFiling:
     ``filed`` has the cases by kind; ``shrinks`` what each shrink did.
     """
 
-    arms: Arms
-    base: EngineConfig
-    engine: str
+    target: Target[Any, Any]
+    session: Session[Any]
     folder: Path
     seed: int
     listeners: Sequence[Listener] = ()
     tries: int = TRIES
-    filed: dict[LiveKind, dict[str, Any]] = field(default_factory=dict)
+    filed: dict[FailureClass, Case] = field(default_factory=dict)
     shrinks: dict[str, dict[str, list[int]]] = field(default_factory=dict)
     lost: list[str] = field(default_factory=list)
     _new: set[str] = field(default_factory=set)
 
-    def known(self, arm: Arm) -> bool:
+    def known(self, arm: Arm[Any]) -> bool:
         """Whether a case tells of this failure: its kind, or the same of a smaller set."""
         names = set(arm.names)
-        told = {(v.invariant, v.what) for v in arm.violations}
-        return any(set(kind.policies) <= names and (kind.invariant, kind.what) in told for kind in self.filed)
+        told = {(v.invariant, v.action) for v in arm.outcome.failures}
+        return any(
+            set(kind.policies) <= names and (kind.invariant, kind.action) in told for kind in self.filed
+        )
 
-    def take(self, verdict: Verdict, schedule: LiveSchedule, drawn: int) -> tuple[Arm, LiveSchedule] | None:
+    def take(self, verdict: Verdict[Any], schedule: Any, drawn: int) -> tuple[Arm[Any], Any] | None:
         """File a conflict as it is, shrink it, and file that in its place.
 
         Where fewer policies show the same under a schedule that is nearly the same, this is no conflict: returns their arm
         and the schedule, and nothing stays filed.
         """
         whole = verdict.whole
-        kind = whole.kinds()[0]
-        length = len(schedule.events)
-        self._tell(ConflictFound(kind.policies, kind.invariant, kind.what, length, drawn))
+        kind = whole.classes()[0]
+        length = len(self.target.language.events(schedule))
+        self._tell(ConflictFound(kind.policies, kind.invariant, kind.action, length, drawn))
         quick = self._save(verdict.arms, kind, schedule, drawn, minimal=False)
         self._tell(PhaseStarted("shrink", 0, f"{' + '.join(kind.policies)} to the shortest schedule"))
-        shrinker = LiveShrinker(self.arms, kind, whole.policies, self.tries)
+        shrinker = SessionShrinker(self.session, self.target.language, kind, whole.policies, self.tries)
         done = shrinker.shrink(schedule)
         self.shrinks[" + ".join(kind.policies)] = shrinker.counts
         if done is None:
             self.lost.append(
-                f"{' + '.join(kind.policies)}: {kind.what}: every shorter schedule fails with fewer"
+                f"{' + '.join(kind.policies)}: {kind.action}: every shorter schedule fails with fewer"
             )
             return None
         small, arms = done
-        self._tell(ShrinkStep(kind.policies, kind.invariant, length, len(small.events)))
+        self._tell(ShrinkStep(kind.policies, kind.invariant, length, len(self.target.language.events(small))))
         fewer = self._fewer(small, arms)
         if fewer is not None:
             self.filed.pop(kind, None)
@@ -89,16 +89,16 @@ class LiveFiling:
             self._withdraw(quick["id"])
         return None
 
-    def _fewer(self, schedule: LiveSchedule, arms: tuple[Arm, ...]) -> tuple[Arm, LiveSchedule] | None:
+    def _fewer(self, schedule: Any, arms: tuple[Arm[Any], ...]) -> tuple[Arm[Any], Any] | None:
         """A subset that breaks in the same way under a small change of the schedule: the others only shift its time."""
-        whole = arms[-1]
-        wanted = {trace(v) for v in whole.violations[:1]}
+        whole, language = arms[-1], self.target.language
+        wanted = {signature(v) for v in whole.outcome.failures[:1]}
         for arm in arms[:-1]:
-            near = Portfolio(form_of(whole.policies), f"{self.seed} near {' '.join(arm.names)}")
+            near = language.portfolio(whole.policies, f"{self.seed} near {' '.join(arm.names)}")
             near.keep(schedule)
-            for changed in (*in_other_time(schedule), *(near.changed() for _ in range(NEAR))):
-                other = self.arms.run(arm.policies, changed)
-                if any(trace(v) in wanted for v in other.violations[:1]):
+            for changed in (*language.near(schedule), *(near.changed() for _ in range(NEAR))):
+                other = self.session.run(arm.policies, changed)
+                if any(signature(v) in wanted for v in other.outcome.failures[:1]):
                     return other, changed
         return None
 
@@ -109,14 +109,13 @@ class LiveFiling:
                 write_index(self.folder)
 
     def _save(
-        self, arms: tuple[Arm, ...], kind: LiveKind, schedule: LiveSchedule, drawn: int, *, minimal: bool
-    ) -> dict[str, Any]:
-        case = make_live_case(
+        self, arms: tuple[Arm[Any], ...], kind: FailureClass, schedule: Any, drawn: int, *, minimal: bool
+    ) -> Case:
+        case = make_session_case(
+            self.target,
             arms,
             kind,
             schedule,
-            self.base,
-            engine=self.engine,
             seed=self.seed,
             schedules=drawn,
             minimal=minimal,
@@ -140,15 +139,6 @@ class LiveFiling:
         emit(self.listeners, event)
 
 
-def in_other_time(schedule: LiveSchedule) -> Iterator[LiveSchedule]:
-    """The schedule with one stretch of steps longer or shorter."""
-    events, (least, most) = schedule.events, BOUNDS[STEP][0]
-    for i, (op, a, b, c) in enumerate(events):
-        for steps in range(least, most + 1) if op == STEP else ():
-            if steps != a:
-                yield schedule.with_events((*events[:i], (op, steps, b, c), *events[i + 1 :]))
-
-
-def _within(kind: LiveKind, other: LiveKind) -> bool:
-    same = (kind.invariant, kind.what) == (other.invariant, other.what)
+def _within(kind: FailureClass, other: FailureClass) -> bool:
+    same = (kind.invariant, kind.action) == (other.invariant, other.action)
     return same and set(kind.policies) < set(other.policies)

@@ -13,29 +13,27 @@ from pathlib import Path
 from typing import Any, Final
 
 from fuzzkv import __version__
-from fuzzkv.cases.live_shrink import TRIES
+from fuzzkv.cases.case import Case
+from fuzzkv.cases.session_shrink import TRIES
 from fuzzkv.events import (
     AcceptanceDone,
+    EngineSearchDone,
     Event,
     HuntFinished,
     HuntStarted,
     Listener,
-    LivesDone,
     Outcome,
     PhaseStarted,
     WarningRaised,
     emit,
 )
-from fuzzkv.search.live.admission import Entrant, Sound, accept
+from fuzzkv.search.live.admission import Entrant, accept
 from fuzzkv.search.live.filing import LiveFiling
 from fuzzkv.search.live.loop import LiveSearch
+from fuzzkv.search.live.plans import Set, covered
 from fuzzkv.search.live.rows import judged
 from fuzzkv.strategies.memory import open_database
-from fuzzkv.targets.vllm.arms import Arms, Judge
-from fuzzkv.targets.vllm.engine.config import EngineConfig
-from fuzzkv.targets.vllm.plans import Set, covered
-from fuzzkv.targets.vllm.policies import LivePolicy
-from fuzzkv.targets.vllm.pool.engine_pool import Lives, Start
+from fuzzkv.targets.base import Target
 
 ALONE: Final = 24
 """Schedules of a policy alone."""
@@ -43,25 +41,22 @@ PLAIN: Final = 12
 """Most schedules of the plain engine by itself: it also runs whatever a policy fails under."""
 ACCEPTING: Final = 0.3
 """Share of the time that policies alone may take."""
-BASE: Final = EngineConfig(pages=128)
-"""The plain engine: eight requests of the longest context fit side by side."""
 KEEP: Final = 4
 """Engines at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LiveOptions:
-    """What a hunt over lives may be told: ``max_examples`` schedules a set, ``max_time`` seconds for everything (None: no
+    """What a hunt on engines may be told: ``max_examples`` schedules a set, ``max_time`` seconds for everything (None: no
     bound; one of the two must be given); ``strength`` 2 looks at pairs, 3 at triples too; ``tries`` bounds a shrink;
     ``database`` is the folder of Hypothesis' example database (None: nothing is remembered).
     """
 
-    policies: tuple[LivePolicy, ...]
+    policies: tuple[Any, ...]
     seed: int = 0
     max_examples: int | None = None
     max_time: float | None = 600.0
     strength: int = 3
-    base: EngineConfig = BASE
     corpus: Path = Path("corpus")
     tries: int = TRIES
     alone: int = ALONE
@@ -73,35 +68,27 @@ class LiveResult:
     """What it came to: exit code, cases, and the report as plain data."""
 
     exit_code: int
-    cases: tuple[dict[str, Any], ...]
+    cases: tuple[Case, ...]
     outcome: Outcome
     report: dict[str, Any]
 
 
 class LiveHunt:
-    """One hunt.  ``start`` starts lives, ``judge`` judges runs, ``sound`` policies alone; ``engine`` is the engine's
-    name and version.
-    """
+    """One hunt on a target."""
 
     def __init__(
         self,
         options: LiveOptions,
-        start: Start,
-        judge: Judge,
-        engine: str,
+        target: Target[Any, Any],
         listeners: Sequence[Listener] = (),
-        sound: Sound = lambda policies: "",
     ) -> None:
-        self.options, self.engine, self.listeners, self.sound = options, engine, listeners, sound
+        self.options, self.target, self.listeners = options, target, listeners
         self.began = 0.0
-        self.lives = Lives(start, options.base, keep=KEEP)
-        self.arms = Arms(self.lives, judge)
-        self.filing = LiveFiling(
-            self.arms, options.base, engine, options.corpus, options.seed, listeners, options.tries
-        )
+        self.session = target.session(keep=KEEP)
+        self.filing = LiveFiling(target, self.session, options.corpus, options.seed, listeners, options.tries)
         self.database = open_database(options.database)
         self.entrants: list[Entrant] = []
-        self.wanted: list[LivePolicy] = []
+        self.wanted: list[Any] = []
         self.search = LiveSearch(
             self.filing,
             self.wanted,
@@ -114,10 +101,10 @@ class LiveHunt:
         )
 
     def run(self) -> LiveResult:
-        """Run it all.  ``KeyboardInterrupt`` ends it with what was found; other errors close the lives and go on."""
+        """Run it all.  ``KeyboardInterrupt`` ends it with what was found; other errors close the engines and go on."""
         self.began = time.monotonic()
         names = tuple(p.name for p in self.options.policies)
-        self._tell(HuntStarted(names, self.options.seed, engine=self.engine, fuzzkv=__version__))
+        self._tell(HuntStarted(names, self.options.seed, engine=self.target.engine, fuzzkv=__version__))
         interrupted = False
         try:
             if self._accept():
@@ -125,7 +112,7 @@ class LiveHunt:
         except KeyboardInterrupt:
             interrupted = True
         finally:
-            self.lives.close()
+            self.session.close()
         self.filing.index()
         return self._finish(interrupted)
 
@@ -138,14 +125,14 @@ class LiveHunt:
         for number, policies in enumerate(chosen):
             until = time.monotonic() + self._left(ACCEPTING) / (len(chosen) - number)
             if number + 1 < len(chosen):
-                self.lives.ahead(chosen[number + 1])
+                self.session.ahead(chosen[number + 1])
             entrant = accept(
-                self.arms,
+                self.target,
+                self.session,
                 policies,
                 seed=self.options.seed,
                 schedules=self.options.alone if policies else min(PLAIN, self.options.alone),
                 until=until,
-                sound=self.sound,
                 tries=self.options.tries,
                 tell=self._tell,
                 database=self.database,
@@ -179,13 +166,13 @@ class LiveHunt:
             self.entrants, search.rows, conflict=bool(cases), interrupted=interrupted
         )
         sets = [row.policies for row in search.rows if row.schedules]
-        done = LivesDone(
+        done = EngineSearchDone(
             search.schedules,
-            self.lives.steps,
-            self.lives.started,
+            self.session.steps,
+            self.session.started,
             len(sets),
-            *covered(sets, self.wanted, 2, search.refused),
-            *covered(sets, self.wanted, 3, search.refused),
+            *covered(self.target.language, sets, self.wanted, 2, search.refused),
+            *covered(self.target.language, sets, self.wanted, 3, search.refused),
             len(search.novelty.seen),
             tuple(row.touched for row in search.rows),
         )
@@ -197,17 +184,17 @@ class LiveHunt:
         self._tell(end)
         report = {
             "schema_version": 1,
-            "engine": self.engine,
+            "engine": self.target.engine,
             "fuzzkv": __version__,
             "seed": self.options.seed,
             "strength": self.options.strength,
-            "config": self.options.base.as_json(),
+            "config": dict(self.target.as_json()),
             "outcome": outcome,
             "seconds": round(seconds),
             **{key: value for key, value in done.as_dict().items() if key != "event"},
-            "runs": self.lives.runs,
+            "runs": self.session.runs,
             "page_events": search.events,
-            "alone": [entrant.as_json() for entrant in self.entrants],
+            "alone": [entrant.as_json(self.target.language) for entrant in self.entrants],
             "refused": [[p.name for p in part] for part in search.refused],
             "rows": [row.as_json() for row in search.rows],
             "cases": [case["id"] for case in cases],

@@ -1,35 +1,34 @@
-"""The search of a hunt over lives: set by set, schedules are drawn, run and judged; what is new is filed at once."""
+"""The search of a hunt on engines: set by set, schedules are drawn, run and judged; what is new is filed at once."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from hypothesis.database import ExampleDatabase
 
+from fuzzkv.core.results import FailureClass
 from fuzzkv.errors import EnvironmentFailure
 from fuzzkv.events import AcceptanceDone, Event, Listener, PhaseStarted, Progress, WarningRaised, emit
 from fuzzkv.search.live.admission import OFTEN, Entrant, note_acts
 from fuzzkv.search.live.filing import LiveFiling
+from fuzzkv.search.live.generating import Novelty, drawn, remember, remembered, scores_of
+from fuzzkv.search.live.plans import Set, plan
 from fuzzkv.search.live.rows import SetRow
 from fuzzkv.strategies.generation import failures
-from fuzzkv.targets.vllm.arms import Arm, LiveKind, Verdict
-from fuzzkv.targets.vllm.generating import drawn, remember, remembered, scores_of
-from fuzzkv.targets.vllm.novelty import Novelty
-from fuzzkv.targets.vllm.plans import Set, groups, plan
-from fuzzkv.targets.vllm.policies import LivePolicy
-from fuzzkv.targets.vllm.portfolio import Portfolio, form_of
-from fuzzkv.targets.vllm.schedule import LiveSchedule
+from fuzzkv.strategies.portfolio import Portfolio
+from fuzzkv.targets.arms import Verdict, judged
+from fuzzkv.targets.base import Arm
 
 LIFE: Final = 12.0
 """Seconds that a set is worth at least, a start included: with less time, sets are larger and fewer."""
 SHRINKING: Final = 0.2
 """The share of the time that is kept free for shrinking, so that every set has its turn; what is left goes to the last."""
 DISMISSED: Final = 2
-"""How often a kind of failure is looked into that comes to neither a conflict nor a policy that fails alone."""
+"""How often a class of failure is looked into that comes to neither a conflict nor a policy that fails alone."""
 
 
 @dataclass
@@ -42,7 +41,7 @@ class LiveSearch:
     """
 
     filing: LiveFiling
-    wanted: Sequence[LivePolicy]
+    wanted: Sequence[Any]
     entrants: Sequence[Entrant]
     strength: int
     max_examples: int | None
@@ -53,11 +52,12 @@ class LiveSearch:
     rows: list[SetRow] = field(default_factory=list)
     refused: list[Set] = field(default_factory=list)
     novelty: Novelty = field(default_factory=Novelty)
-    dismissed: Counter[LiveKind] = field(default_factory=Counter)
+    dismissed: Counter[FailureClass] = field(default_factory=Counter)
     events: int = 0
 
     def __post_init__(self) -> None:
-        self.arms, self.lives = self.filing.arms, self.filing.arms.lives
+        self.target, self.session = self.filing.target, self.filing.session
+        self.language = self.target.language
         self.began = time.monotonic()
 
     @property
@@ -80,7 +80,7 @@ class LiveSearch:
                 break
             policies, *sets = sets
             if sets:
-                self.lives.ahead(sets[0])
+                self.session.ahead(sets[0])
             row, known = SetRow(policies), (len(self.refused), len(self.single))
             self.rows.append(row)
             mine = max(0.0, self.left() - kept) / (len(sets) + 1) if sets else self.left()
@@ -101,15 +101,22 @@ class LiveSearch:
         wanted = [policy for policy in self.wanted if policy.name not in self.single]
         done = [row.policies for row in self.rows if row.schedules]
         failed = [s for s in self._failed_before(wanted) if s not in done]
-        sets = plan(wanted, strength=self.strength, most=most, done=[*done, *failed], refused=self.refused)
+        sets = plan(
+            self.language,
+            wanted,
+            strength=self.strength,
+            most=most,
+            done=[*done, *failed],
+            refused=self.refused,
+        )
         return [*failed, *sets]
 
-    def _failed_before(self, policies: Sequence[LivePolicy]) -> list[Set]:
+    def _failed_before(self, policies: Sequence[Any]) -> list[Set]:
         """Sets of these policies that failed in an earlier hunt, out of the database."""
         if self.database is None:
             return []
-        sets = [s for size in range(2, self.strength + 1) for s in groups(policies, size)]
-        return [s for s in sets if (memory := remembered(self.database, s)) and memory.saved()]
+        sets = [s for size in range(2, self.strength + 1) for s in self.language.groups(policies, size)]
+        return [s for s in sets if (memory := remembered(self.database, self.language, s)) and memory.saved()]
 
     def _note_refusal(self, row: SetRow, error: EnvironmentFailure) -> None:
         """Say that the engine refuses a set, and find the part of it that it refuses; the rest is planned anew."""
@@ -128,32 +135,32 @@ class LiveSearch:
         names = " + ".join(policy.name for policy in part)
         self._tell(WarningRaised(error.code, f"this build refuses {names}: {reason}"))
 
-    def _takes(self, policies: Sequence[LivePolicy]) -> bool:
+    def _takes(self, policies: Sequence[Any]) -> bool:
         try:
-            self.lives.open(policies)
+            self.session.open(policies)
         except EnvironmentFailure:
             return False
         return True
 
     def _look_at(self, row: SetRow, until: float) -> None:
-        self.lives.open(row.policies)
+        self.session.open(row.policies)
         names = " ".join(policy.name for policy in row.policies)
-        portfolio = Portfolio(form_of(row.policies), f"{self.filing.seed} {names}")
+        portfolio = self.language.portfolio(row.policies, f"{self.filing.seed} {names}")
         look = _Together(self, row, until, portfolio)
         found = failures(
             look,
             drawn(portfolio),
             seed=portfolio.seed,
             most=self.max_examples,
-            memory=remembered(self.database, row.policies),
+            memory=remembered(self.database, self.language, row.policies),
         )
         for failed in found:
             self._take(look.verdict, failed.schedule)
 
-    def is_new(self, row: SetRow, arm: Arm) -> bool:
+    def is_new(self, row: SetRow, arm: Arm[Any]) -> bool:
         """Count a run of a set; whether it failed in a way that isn't known."""
         if not arm.failed:
-            row.words["numeric-tie" if arm.ties else "clean"] += 1
+            row.words["numeric-tie" if arm.outcome.ties else "clean"] += 1
             return False
         row.failing += 1
         mine = [
@@ -167,30 +174,30 @@ class LiveSearch:
             return False
         if self.filing.known(arm):
             row.words["known"] += 1
-        elif any(self.dismissed[kind] >= DISMISSED for kind in arm.kinds()):
+        elif any(self.dismissed[kind] >= DISMISSED for kind in arm.classes()):
             row.words["as before"] += 1
         else:
             return True
         return False
 
-    def judge(self, row: SetRow, arm: Arm, schedule: LiveSchedule) -> Verdict:
+    def judge(self, row: SetRow, arm: Arm[Any], schedule: Any) -> Verdict[Any]:
         """The verdict about a failure that isn't known."""
-        verdict = self.arms.look(arm, schedule)
+        verdict = judged(self.session, arm, schedule)
         row.words[verdict.word] += 1
         if verdict.word not in ("conflict", "single-policy"):
-            self.dismissed.update(arm.kinds())
+            self.dismissed.update(arm.classes())
         return verdict
 
-    def _take(self, verdict: Verdict, schedule: LiveSchedule) -> None:
+    def _take(self, verdict: Verdict[Any], schedule: Any) -> None:
         if verdict.word in ("conflict", "single-policy"):
             # A larger set may not be looked at again, its failing part always is.
-            remember(self.database, verdict.whole.policies, schedule)
+            remember(self.database, self.language, verdict.whole.policies, schedule)
         if verdict.word == "conflict":
             fewer = self.filing.take(verdict, schedule, self.schedules)
             if fewer is None:
                 return
             arm, near = fewer
-            verdict, schedule = self.arms.look(arm, near), near
+            verdict, schedule = judged(self.session, arm, near), near
             self.rows[-1].words[f"then {verdict.word}"] += 1
             if verdict.word == "conflict":
                 # A smaller set: shrunk and looked at in its turn.
@@ -235,39 +242,42 @@ class _Together:
     search: LiveSearch
     row: SetRow
     until: float
-    portfolio: Portfolio
+    portfolio: Portfolio[Any]
     reached: Novelty = field(default_factory=Novelty)
-    arm: Arm = field(init=False)
-    verdict: Verdict = field(init=False)
+    states: frozenset[Hashable] = frozenset()
+    arm: Arm[Any] = field(init=False)
+    verdict: Verdict[Any] = field(init=False)
 
     @property
     def name(self) -> str:
         """The set."""
         return " + ".join(policy.name for policy in self.row.policies)
 
-    def fails(self, schedule: LiveSchedule) -> bool:
+    def fails(self, schedule: Any) -> bool:
         """Run the whole set."""
         search, row = self.search, self.row
-        self.arm = arm = search.arms.run(row.policies, schedule)
+        steps, events = search.session.steps, search.session.events
+        self.arm = arm = search.session.run(row.policies, schedule)
         row.schedules += 1
-        row.steps += arm.history.steps
+        row.steps += search.session.steps - steps
         row.touched += not arm.idle
-        search.events += len(arm.history.log)
+        search.events += search.session.events - events
         note_acts(row.exercised, arm)
-        row.states += search.novelty.new(arm.history)
+        self.states = search.language.states(arm)
+        row.states += search.novelty.new(self.states)
         # What this set has reached decides what it draws: other sets may have had less time in another run.
-        if self.reached.new(arm.history):
+        if self.reached.new(self.states):
             self.portfolio.keep(schedule)
         return search.is_new(row, arm)
 
-    def repeats(self, schedule: LiveSchedule) -> bool:
+    def repeats(self, schedule: Any) -> bool:
         """Run it on a fresh engine, and the smaller sets."""
         self.verdict = self.search.judge(self.row, self.arm, schedule)
         return self.verdict.word != "not-repeated"
 
     def scores(self) -> Mapping[str, float]:
         """How much was going on in the last run."""
-        return scores_of(self.arm)
+        return scores_of(self.arm, self.states)
 
     def over(self) -> bool:
         """Whether the set's time is over, or a policy of it is left out."""

@@ -10,7 +10,7 @@ from typing import Any
 from fuzzkv.errors import EXIT_CLEAN, EXIT_CONFLICT, EXIT_ENVIRONMENT, EXIT_INTERRUPTED
 from fuzzkv.events import Outcome
 from fuzzkv.search.live.admission import Entrant
-from fuzzkv.targets.vllm.plans import Set
+from fuzzkv.search.live.plans import Set
 
 
 @dataclass

@@ -89,8 +89,10 @@ class Rules:
     Keep it as long as the row is used: the callbacks live here.
     """
 
-    def __init__(self, policies: Sequence[Policy], states: Sequence[Any]) -> None:
-        """``states`` are all the arrays of states, row by row, that a rule may be called for."""
+    def __init__(self, policies: Sequence[Policy], states: Sequence[Any], *, compiled: bool = True) -> None:
+        """``states`` are all the arrays of states, row by row, that a rule may be called for; without ``compiled`` the
+        row stays empty, for functions that call the rules themselves.
+        """
         self.policies = tuple(policies)
         self.row: Any = np.zeros(search.RULES, dtype=np.int64)
         self._raised: tuple[str, BaseException] | None = None
@@ -98,7 +100,7 @@ class Rules:
         self._kept: list[Any] = []
         self._views = {row.ctypes.data: memoryview(row) for array in states for row in array}
         self._bound = _bindings(self.policies)
-        for k, policy in enumerate(self.policies):
+        for k, policy in enumerate(self.policies if compiled else ()):
             if not policy.free:
                 self.row[k] = rule_address(policy.rule)
                 continue

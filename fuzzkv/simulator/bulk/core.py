@@ -1,4 +1,4 @@
-"""The compiled reader: one core for every policy set, and each rule compiled on its own.
+"""The compiled interpreter: one core for every policy set, and each rule compiled on its own.
 
 The core is the written-out text of all events with the functions of ``simulator.bulk.search`` behind it; it knows no
 policy.  A rule of the vocabulary becomes a C function of its own, which the core calls by its address, so a new
@@ -15,7 +15,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from fuzzkv.semantics import copies, facts, frames, identity, layout, schedule, sessions
-from fuzzkv.semantics.contract import clauses, predicates
+from fuzzkv.semantics.contract import clauses, minimal, predicates
 from fuzzkv.semantics.layout import SIZE
 from fuzzkv.semantics.ops import (
     accounting,
@@ -35,20 +35,26 @@ from fuzzkv.semantics.policy import Policy, Rule
 from fuzzkv.semantics.schedule import ACT, OPS
 from fuzzkv.simulator import interpreters
 from fuzzkv.simulator.bulk import search
-from fuzzkv.simulator.bulk.store import load_compiled, load_known
+from fuzzkv.simulator.bulk.store import is_kept, load_compiled, load_known
 from fuzzkv.simulator.interpreters import EVENTS, python_apply, text_of
 from fuzzkv.simulator.linker import span, unique_name, write_out
 from fuzzkv.strategies import drawing, novelty
 from fuzzkv.strategies.covering_arrays import enabled
 
 FUNCTIONS = (
+    minimal.is_subset,
+    minimal.smallest,
+    minimal.touches,
     drawing.mix,
     drawing.below,
     drawing.choose,
+    drawing.within,
     drawing.shape,
     drawing.spin,
     drawing.of_actor,
     drawing.draw,
+    drawing.copy_row,
+    drawing.copy_rows,
     drawing.mutate,
     novelty.step_of,
     novelty.features,
@@ -65,6 +71,7 @@ FUNCTIONS = (
     search.search,
 )
 """What is compiled behind the text, callees first."""
+_TUPLES: tuple[Any, ...] = (drawing.Draws, novelty.Pool, search.Lanes, search.Met)
 _NJIT = "@njit(cache=True)\n"
 _TEXTS = (
     facts,
@@ -144,28 +151,40 @@ def core_source() -> str:
         "from numba import njit",
         inspect.getsource(pointers).partition("from __future__ import annotations")[2],
         _numbers(),
-        write_out(core_texts().values(), trace=False, prefix=_NJIT),
+        write_out(core_texts().values(), trace=False, prefix=_NJIT, typed=True),
         _dispatch(),
         f"damage = {unique_name(facts.damage)}",
+        # The types of the arguments belong to what was compiled.
+        "\n".join(f"# {kind.__name__}: {', '.join(kind._fields)}" for kind in _TUPLES),
         *(_NJIT + inspect.getsource(function) for function in FUNCTIONS),
     ]
     return "\n\n".join(parts)
 
 
+def _known_by() -> str:
+    """What the core is written out from, which takes half a second itself: the text of these packages."""
+    folders = (Path(str(module.__file__)).parent for module in (layout, interpreters, drawing))
+    return "".join(
+        path.read_text() for path in sorted(path for folder in folders for path in folder.rglob("*.py"))
+    )
+
+
 @lru_cache(maxsize=1)
 def core() -> ModuleType:
     """The compiled core (half a minute the first time, then from the cache)."""
-    # Written out from these packages, which takes half a second itself.
-    folders = (Path(str(module.__file__)).parent for module in (layout, interpreters, drawing))
-    files = sorted(path for folder in folders for path in folder.rglob("*.py"))
-    return load_known("".join(path.read_text() for path in files), "core", core_source)
+    return load_known(_known_by(), "core", core_source)
+
+
+def core_is_kept() -> bool:
+    """Whether the search of the core is in the cache, so that nobody has to wait for it."""
+    return is_kept(_known_by(), "core", search.search.__name__)
 
 
 @lru_cache(maxsize=256)
 def rule_address(rule: Rule) -> int:
     """The address of a compiled rule.  Raises ``UsageError`` (FKV036) for one that leaves the vocabulary."""
     name = unique_name(rule)
-    text = write_out([rule], trace=False, prefix=_NJIT, apart=core_texts())
+    text = write_out([rule], trace=False, prefix=_NJIT, apart=core_texts(), typed=True)
     source = _RULE.format(core=core().__name__, text=text, name=name, size=SIZE)
     return int(load_compiled(source, name).rule.address)
 
@@ -181,7 +200,7 @@ def span_of(policies: Sequence[Policy]) -> int:
 
 
 def interpreted(policies: tuple[Policy, ...]) -> dict[str, Any]:
-    """The functions of the core with nothing compiled, for tests: they read the written-out Python text."""
+    """The functions of the core with nothing compiled: they read the written-out Python text."""
     reader = python_apply(policies)
     space = {**vars(drawing), **vars(novelty), **vars(search)}
     space["apply"] = lambda s, op, a, b, mask, rules: reader(s, op, a, b, mask)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+from fuzzkv.core.results import FailureClass, Outcome, mask_of, names_of
 from fuzzkv.errors import UsageError
 from fuzzkv.semantics.contract.invariants import INVARIANTS
 from fuzzkv.semantics.layout import CLAUSES, COLUMNS, GOALS, NCLAUSE, NGOAL, NINV, PRIMITIVES
@@ -15,14 +17,14 @@ from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import Config, Event, Schedule, afterwards
 from fuzzkv.simulator.bulk import search
 from fuzzkv.simulator.bulk.callbacks import Rules
-from fuzzkv.simulator.bulk.core import core, span_of
+from fuzzkv.simulator.bulk.core import core, interpreted, span_of
 from fuzzkv.simulator.bulk.tally import FoundClass, Tally
 from fuzzkv.simulator.interpreters import begin, python_apply
-from fuzzkv.simulator.outcome import ArmOutcome, ending
+from fuzzkv.simulator.outcome import ending
 from fuzzkv.simulator.start import first_state
 from fuzzkv.strategies import novelty
-from fuzzkv.strategies.covering_arrays import covering, levels_of, masks_of, odds_of
-from fuzzkv.strategies.drawing import MAX_EVENTS, WHEEL
+from fuzzkv.strategies.covering_arrays import draws_of, masks_of
+from fuzzkv.strategies.drawing import MAX_EVENTS
 
 _EVENT = COLUMNS["EVENT"]
 
@@ -31,7 +33,9 @@ class BulkEngine:
     """Draws and judges schedules for one policy set, in compiled code that calls free policies back.
 
     ``search`` goes on where it stopped, and what it has found so far is in ``classes``.  Deterministic for (seed,
-    ``strength``).  ``only`` fixes the mask of the set; else all sets of at least two policies are drawn.
+    ``strength``).  ``only`` fixes the mask of the set; else all sets of at least two policies are drawn.  Without
+    ``compiled`` the same functions run as ordinary Python (for rules of the vocabulary): a few hundred schedules a
+    second, the same ones with the same results, and nothing is compiled.
     """
 
     def __init__(
@@ -43,6 +47,7 @@ class BulkEngine:
         seed: int = 0,
         only: int = 0,
         strength: int = 2,
+        compiled: bool = True,
     ) -> None:
         if not 1 <= len(policies) <= 4:
             raise UsageError(
@@ -52,45 +57,44 @@ class BulkEngine:
                 cure="Split the hunt into smaller sets.",
             )
         self.policies, self.config, self.enforce = tuple(policies), config, enforce
-        self.strength = strength
+        self.strength, self.compiled = strength, compiled
         self.names = tuple(policy.name for policy in policies)
         self.free = any(policy.free for policy in policies)
-        self._core: Any = self._functions()
+        self._core: Any = core() if compiled else SimpleNamespace(**interpreted(self.policies))
         self._reset(seed, only)
-
-    def _functions(self) -> Any:
-        return core()
 
     def _reset(self, seed: int, only: int) -> None:
         policies, enforce = self.policies, self.enforce
         self.seed, self.only = seed, only
-        slots = len(policies)
-        masks = masks_of(slots, only)
-        self.levels = levels_of(policies, masks)
-        self._masks, self._levels = np.array(masks), np.array(self.levels)
-        self._odds, self._plans = odds_of(policies), covering(self.levels, self.strength)
-        self._full = np.array(first_state(self.config, policies, enforce=enforce), dtype=np.int64)
-        self._template = self._full[: span_of(policies)]
-        self._states: Any = np.tile(self._full, (1 << slots, 1))
-        self._ends: Any = self._states.copy()
-        self._one: Any = self._states.copy()
-        self._rules = Rules(policies, (self._states, self._ends, self._one))
-        self._events = _numbers(MAX_EVENTS, 3)
-        self._scratch = _numbers(2, WHEEL)
-        self._keys, self._hits = (
-            _numbers(search.MAX_CLASSES, search.KEY),
-            _numbers(search.MAX_CLASSES, search.HITS),
-        )
-        self._witness = _numbers(search.MAX_CLASSES, MAX_EVENTS, 3)
-        self._totals, self._refused, self._goals = _numbers(6), _numbers(NCLAUSE), _numbers(NGOAL)
-        self._pool, self._lengths = _numbers(novelty.POOL, MAX_EVENTS, 3), _numbers(novelty.POOL)
-        self._bits, self._memory = np.zeros(novelty.BITS, dtype=np.uint8), _numbers(novelty.MEMORY)
-        self._rows, self._causes = _numbers(4 * MAX_EVENTS, 3), _numbers(NINV)
-        self._implied = _numbers(NINV, NINV)
+        masks = masks_of(len(policies), only)
+        self._draws = draws_of(policies, masks, self.strength)
+        self._pool = novelty.empty_pool(MAX_EVENTS)
+        full = np.array(first_state(self.config, policies, enforce=enforce), dtype=np.int64)
+        states: Any = np.tile(full, (1 << len(policies), 1))
+        ends, one = states.copy(), states.copy()
+        self._rules = Rules(policies, (states, ends, one), compiled=self.compiled)
+        after = np.array(afterwards(len(policies)), dtype=np.int64)
+        causes = _numbers(NINV, NINV)
         for invariant in INVARIANTS:
             for cause in invariant.implied_by:
-                self._implied[int(invariant.id[1:]), int(cause[1:])] = 1
-        self._after = np.array(afterwards(slots), dtype=np.int64)
+                causes[int(invariant.id[1:]), int(cause[1:])] = 1
+        template = full[: span_of(policies)]
+        self._lanes = search.Lanes(np.array(masks), template, states, ends, causes, after, self._rules.row)
+        # Schedules from elsewhere may have events that are never drawn.
+        self._apart = self._lanes._replace(template=full, states=one)
+        self._met = search.Met(
+            keys=_numbers(search.MAX_CLASSES, search.KEY),
+            hits=_numbers(search.MAX_CLASSES, search.HITS),
+            witness=_numbers(search.MAX_CLASSES, MAX_EVENTS, 3),
+            totals=_numbers(6),
+            goals=_numbers(NGOAL),
+            refused=_numbers(NCLAUSE),
+        )
+        self._events, self._rows, self._causes = (
+            _numbers(MAX_EVENTS, 3),
+            _numbers(4 * MAX_EVENTS, 3),
+            _numbers(NINV),
+        )
         self._known = 0
         self.drawn = 0
 
@@ -108,34 +112,17 @@ class BulkEngine:
 
     def search(self, count: int) -> None:
         """Draw and judge ``count`` more schedules.  Raises ``RuleFault`` (FKV037) if a free policy's rule does."""
-        with np.errstate(over="ignore"), self._rules.running() as rules:
+        with np.errstate(over="ignore"), self._rules.running():
             self._known = self._core.search(
                 self.seed,
                 self.drawn,
                 count,
                 len(self.policies),
-                self._masks,
-                self._template,
-                self._odds,
-                self._plans,
-                self._levels,
-                self._scratch,
-                self._events,
-                self._states,
-                self._ends,
-                self._keys,
-                self._hits,
-                self._witness,
-                self._totals,
-                self._goals,
-                self._refused,
-                self._implied,
-                self._after,
+                self._draws,
                 self._pool,
-                self._lengths,
-                self._bits,
-                self._memory,
-                rules,
+                self._lanes,
+                self._met,
+                self._events,
             )
         self.drawn += count
 
@@ -145,107 +132,109 @@ class BulkEngine:
             if 0 < len(events) <= MAX_EVENTS:
                 rows = _numbers(MAX_EVENTS, 3)
                 rows[: len(events)] = events
-                novelty.remember(rows, len(events), self._pool, self._lengths, self._memory)
+                novelty.remember(rows, len(events), self._pool)
 
     def final_state(self, events: Sequence[Event], mask: int) -> Any:
         """The state in which a schedule ends for the policies in ``mask`` (an array of ``SIZE`` integers)."""
-        state = self._one[0]
+        state = self._apart.states[0]
         steps = np.array(events, dtype=np.int64).reshape(-1, 3)
         with self._rules.running() as rules:
-            self._core.begin(state, self._full, mask, rules)
+            self._core.begin(state, self._apart.template, mask, rules)
             self._core.run(state, steps, len(events), mask, rules)
         return state
 
-    def outcome(self, events: Sequence[Event], mask: int) -> ArmOutcome:
+    def outcome(self, events: Sequence[Event], mask: int) -> Outcome:
         """What a schedule comes to for the policies in ``mask``, and the damage after what always follows it."""
         state = self.final_state(events, mask)
         last = state.tolist()
         with self._rules.running() as rules:
-            self._core.run(state, self._after, len(self._after), mask, rules)
+            self._core.run(state, self._lanes.after, len(self._lanes.after), mask, rules)
         return ending(last, self.names, after=state.tolist())
 
     def shows(
         self,
         events: Sequence[Event],
-        kind: tuple[int, str, str | None, str],
+        wanted: FailureClass,
         worse: bool,
         causes: Sequence[str],
     ) -> bool:
-        """Whether a schedule shows a conflict of this kind (mask, invariant, actor, primitive); see
-        ``bulk.shows``.
-        """
-        mask, invariant, actor, primitive = kind
+        """Whether a schedule shows a conflict of this class; see ``simulator.bulk.search.shows``."""
         self._rows[: len(events)] = events
         self._causes[:] = 0
         for cause in causes:
             self._causes[int(cause[1:])] = 1
-        with self._rules.running() as rules:
+        with self._rules.running():
             shown = self._core.shows(
-                self._full,
-                self._one,
+                self._apart,
                 self._rows,
                 len(events),
                 len(self.names),
-                mask,
-                int(invariant[1:]),
-                -1 if actor is None else self.names.index(actor),
-                PRIMITIVES.index(primitive),
+                mask_of(self.names, wanted.policies),
+                int(wanted.invariant[1:]),
+                -1 if wanted.actor is None else self.names.index(wanted.actor),
+                PRIMITIVES.index(wanted.action),
                 int(worse),
                 self._causes,
-                self._after,
-                rules,
             )
         return bool(shown)
 
     @property
+    def levels(self) -> tuple[int, ...]:
+        """How many levels each factor of a plan has."""
+        return tuple(int(count) for count in self._draws.levels)
+
+    @property
     def runs(self) -> int:
         """Schedules run so far, control arms included."""
-        return int(self._totals[0])
+        return int(self._met.totals[0])
 
     @property
     def primitives(self) -> int:
         """Primitive events so far, control arms included."""
-        return int(self._totals[1])
+        return int(self._met.totals[1])
 
     @property
     def failing(self) -> int:
         """Schedules that failed so far."""
-        return int(self._totals[2])
+        return int(self._met.totals[2])
 
     @property
     def freed_frames(self) -> float:
         """Device frames that the drawn sets gave up on average over time (dC)."""
-        return float(self._totals[3]) / max(1.0, 4.0 * float(self._totals[4]))
+        return float(self._met.totals[3]) / max(1.0, 4.0 * float(self._met.totals[4]))
 
     @property
     def refused(self) -> dict[str, int]:
         """What the contract refused, by clause."""
-        return {clause: int(self._refused[i]) for i, clause in enumerate(CLAUSES) if self._refused[i]}
+        return {clause: int(self._met.refused[i]) for i, clause in enumerate(CLAUSES) if self._met.refused[i]}
 
     @property
     def goals(self) -> dict[str, int]:
         """In how many schedules each goal was reached, by name."""
-        return {name: int(self._goals[i]) for i, name in enumerate(GOALS)}
+        return {name: int(self._met.goals[i]) for i, name in enumerate(GOALS)}
 
     @property
     def classes(self) -> list[FoundClass]:
-        """The kinds of failures met so far, in the order in which they were met."""
+        """The classes of failures met so far, in the order in which they were met."""
         found = []
         for c in range(self._known):
-            mask, invariant, actor, primitive = (int(x) for x in self._keys[c])
-            seen, number, length, rank, freely = (int(x) for x in self._hits[c])
+            mask, invariant, actor, primitive = (int(x) for x in self._met.keys[c])
+            seen, number, length, rank, freely, breaks = (int(x) for x in self._met.hits[c])
             found.append(
                 FoundClass(
-                    mask,
-                    f"I{invariant}",
-                    None if actor < 0 else self.names[actor],
-                    PRIMITIVES[primitive],
+                    FailureClass(
+                        names_of(self.names, mask),
+                        f"I{invariant}",
+                        PRIMITIVES[primitive],
+                        None if actor < 0 else self.names[actor],
+                    ),
                     seen,
                     number,
                     bool(rank & search.CAUSE),
                     bool(rank & search.DAMAGE),
-                    _as_events(self._witness[c, :length]),
+                    _as_events(self._met.witness[c, :length]),
                     freely,
+                    breaks,
                 )
             )
         return found
@@ -255,13 +244,13 @@ class BulkEngine:
         return Tally(
             drawn=self.drawn,
             longest=self.drawn,
-            freely=int(self._totals[5]),
+            freely=int(self._met.totals[5]),
             runs=self.runs,
             primitives=self.primitives,
             failing=self.failing,
-            freed=int(self._totals[3]),
-            ticks=int(self._totals[4]),
-            reached=int(self._memory[novelty.REACHED]),
+            freed=int(self._met.totals[3]),
+            ticks=int(self._met.totals[4]),
+            reached=int(self._pool.sums[novelty.REACHED]),
             refused=self.refused,
             goals=self.goals,
             classes=tuple(self.classes),
@@ -270,27 +259,25 @@ class BulkEngine:
     def schedule(self, number: int) -> Schedule:
         """Draw schedule ``number`` of this seed again, without the pool (a search's own may be a change of
         one in the pool; its classes keep their schedules)."""
-        events, scratch = _numbers(MAX_EVENTS, 3), np.zeros_like(self._scratch)
+        events = _numbers(MAX_EVENTS, 3)
         with np.errstate(over="ignore"):
-            length = self._core.draw(
-                self.seed, number, self._odds, self._plans, self._levels, scratch[0], scratch[1], events
-            )
+            length = self._core.draw(self.seed, number, self._draws, events)
         return Schedule(self.names, _as_events(events[:length]))
 
     def agrees(self, events: Sequence[Event], mask: int) -> bool:
-        """Whether the Python reader and the compiled one come to the same state after every event, for the set
+        """Whether the Python interpreter and the compiled one come to the same state after every event, for the set
         and all its subsets.
         """
         steps = np.array(events, dtype=np.int64).reshape(-1, 3)
         for arm in (*subsets_of(mask), mask):
-            state, compiled = self._one[0], []
+            state, compiled = self._apart.states[0], []
             with self._rules.running() as rules:
-                self._core.begin(state, self._full, arm, rules)
+                self._core.begin(state, self._apart.template, arm, rules)
                 for e in range(len(events)):
                     state[_EVENT] = e
                     self._core.apply(state, *(int(x) for x in steps[e]), arm, rules)
                     compiled.append(state.tolist())
-            reader, ours = python_apply(self.policies), self._full.tolist()
+            reader, ours = python_apply(self.policies), self._apart.template.tolist()
             begin(self.policies, arm)
             for e, (op, a, b) in enumerate(events):
                 ours[_EVENT] = e

@@ -37,16 +37,32 @@ def load_compiled(source: str, name: str) -> ModuleType:
 
 def load_known(key: str, name: str, source: Callable[[], str]) -> ModuleType:
     """The same for a source that takes a while to make, and is the same whenever ``key`` is."""
-    link = _folder() / f"{name}_{_digest(key)}.link"
-    try:
-        path = link.parent / link.read_text()
-    except OSError:
-        path = link
-    if path.suffix == ".py" and path.parent == link.parent and path.exists():
+    link = _link(key, name)
+    path = _linked(link)
+    if path is not None:
         return _imported(path)
     module = load_compiled(source(), name)
     _write(link, f"{module.__name__}.py")
     return module
+
+
+def is_kept(key: str, name: str, function: str) -> bool:
+    """Whether some process has compiled this function of the module that ``load_known`` gives."""
+    path = _linked(_link(key, name))
+    return path is not None and any((path.parent / "__pycache__").glob(f"{path.stem}.{function}-*.nbi"))
+
+
+def _link(key: str, name: str) -> Path:
+    return _folder() / f"{name}_{_digest(key)}.link"
+
+
+def _linked(link: Path) -> Path | None:
+    """The module that a link names, if both are there."""
+    try:
+        path = link.parent / link.read_text()
+    except OSError:
+        return None
+    return path if path.suffix == ".py" and path.parent == link.parent and path.exists() else None
 
 
 def _digest(text: str) -> str:
@@ -80,7 +96,7 @@ def _refused(error: OSError) -> EnvironmentFailure:
     return EnvironmentFailure(
         code="FKV075",
         value=str(cache_folder() / "compiled"),
-        reason=f"the compiled reader can't be kept there ({error.strerror or error})",
+        reason=f"the compiled interpreter can't be kept there ({error.strerror or error})",
         cure="Free some space, or set FUZZKV_CACHE to a folder that you may write.",
     )
 

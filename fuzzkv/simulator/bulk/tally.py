@@ -5,38 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from fuzzkv.core.results import FailureClass
 from fuzzkv.semantics.schedule import Event
 
 
 @dataclass(frozen=True)
 class FoundClass:
-    """A kind of failure that a search met: the smallest failing set, the invariant and the act that broke it.
+    """A class of failures that a search met, in its smallest failing set.
 
-    ``events`` is its best schedule, the one with that ``number``; there, ``own`` says that the violation doesn't
-    follow from another one, ``worse`` that the page's bytes ended up worse than in every proper subset; ``freely``
-    counts only schedules that don't come out of the pool of new ones.
+    ``events`` is its best schedule, the one with that ``number``, which breaks the invariant at event ``breaks``;
+    there, ``own`` says that the violation doesn't follow from another one, ``worse`` that the page's bytes ended up
+    worse than in every proper subset; ``freely`` counts only schedules that don't come out of the pool of new ones.
     """
 
-    mask: int
-    invariant: str
-    actor: str | None
-    primitive: str
+    failure_class: FailureClass
     seen: int
     number: int
     own: bool
     worse: bool
     events: tuple[Event, ...]
     freely: int
+    breaks: int
 
     @property
-    def key(self) -> tuple[int, str, str | None, str]:
-        """The key under which classes are the same: (mask, invariant, actor, primitive)."""
-        return self.mask, self.invariant, self.actor, self.primitive
-
-    @property
-    def rank(self) -> tuple[bool, bool, int, tuple[Event, ...]]:
+    def rank(self) -> tuple[bool, bool, int, int, tuple[Event, ...]]:
         """Orders the witnesses of one class, the best first."""
-        return not self.own, not self.worse, len(self.events), self.events
+        return not self.own, not self.worse, self.breaks, len(self.events), self.events
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,22 +74,23 @@ def merged(tallies: Sequence[Tally]) -> Tally:
     """The sum of several searches: a union of classes, each with its best witness, in the order of their keys'
     first appearance.
     """
-    classes: dict[tuple[int, str, str | None, str], FoundClass] = {}
+    classes: dict[FailureClass, FoundClass] = {}
     for tally in tallies:
         for found in tally.classes:
-            old = classes.get(found.key)
+            old = classes.get(found.failure_class)
             if old is None:
-                classes[found.key] = found
+                classes[found.failure_class] = found
                 continue
             best = min(old, found, key=lambda one: one.rank)
-            classes[found.key] = FoundClass(
-                *found.key,
+            classes[found.failure_class] = FoundClass(
+                found.failure_class,
                 old.seen + found.seen,
                 best.number,
                 best.own,
                 best.worse,
                 best.events,
                 old.freely + found.freely,
+                best.breaks,
             )
     numbers = {
         name: sum(getattr(tally, name) for tally in tallies)

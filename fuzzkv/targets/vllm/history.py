@@ -4,43 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
+from fuzzkv.core.results import Failure
 from fuzzkv.targets.vllm.schedule import LiveSchedule
 
 Row = tuple[int | str, ...]
 """A page event: its name, then numbers (``fuzzkv.targets.vllm.engine.page_log`` lists them)."""
 
 
-@dataclass(frozen=True)
-class LiveViolation:
-    """An invariant that was broken.
-
-    ``what`` is a short machine word ("foreign", "stale", "half-filled", "leak", "double-free", "stuck", "token",
-    "died"); ``event`` the number of the schedule's event (after the last one: their count), ``step`` the engine
-    step; ``request`` and ``page`` are -1 where there is none.
-    """
-
-    invariant: str
-    what: str
-    event: int = -1
-    step: int = -1
-    request: int = -1
-    page: int = -1
-    text: str = ""
-
-
-Trace = tuple[str, str, str]
-
-
-def trace(violation: LiveViolation) -> Trace:
-    """What tells violations of one cause from others: invariant, word, and the text without its numbers and keys."""
-    return violation.invariant, violation.what, re.sub(r"\b[0-9a-f]{8}\b|\d+", "#", violation.text)[:80]
+TIE: Final = "numeric-tie"
+"""The word for a difference at an exact tie of the logits: reported, but no failure."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +35,7 @@ class LiveHistory:
     margins: tuple[tuple[float, ...], ...] = ()
     log: tuple[Row, ...] = ()
     counters: Mapping[str, int] = field(default_factory=dict)
-    violations: tuple[LiveViolation, ...] = ()
+    failures: tuple[Failure, ...] = ()
     steps: int = 0
     prompts: tuple[tuple[int, ...], ...] = ()
     adapters: tuple[int, ...] = ()
@@ -65,7 +43,7 @@ class LiveHistory:
     @property
     def failed(self) -> bool:
         """Whether anything was broken."""
-        return bool(self.violations)
+        return bool(self.failures)
 
     @cached_property
     def acts(self) -> Mapping[str, int]:
@@ -90,7 +68,7 @@ def history_from_json(data: Mapping[str, Any]) -> LiveHistory:
         margins=tuple(tuple(float(x) for x in row) for row in data["margins"]),
         log=tuple(tuple(row) for row in data["log"]),
         counters={str(name): int(count) for name, count in data["counters"].items()},
-        violations=tuple(LiveViolation(**item) for item in data["violations"]),
+        failures=tuple(Failure(**item) for item in data["failures"]),
         steps=int(data["steps"]),
         prompts=tuple(tuple(int(t) for t in row) for row in data.get("prompts", ())),
         adapters=tuple(int(a) for a in data.get("adapters", ())),

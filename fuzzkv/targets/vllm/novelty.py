@@ -1,4 +1,4 @@
-"""Coverage of a hunt over lives: abstract states of page events.
+"""Coverage of a hunt on engines: abstract states of page events.
 
 A device block, a page's key and a host page each remember the last two things that happened to them; an abstract state is
 an event together with that, and with how many stores and loads are in flight (0, 1, 2 or more).  Numbers of blocks and
@@ -61,16 +61,3 @@ def _of(row: Row, memory: _Memory) -> Iterator[State]:
         yield from (memory.meets(what, ("block", n)) for n in (numbers if what == "evict" else numbers[1:]))
     elif what != "step":
         yield memory.meets(what, ("request", numbers[0] if numbers else -1))
-
-
-@dataclass
-class Novelty:
-    """What was reached so far."""
-
-    seen: set[State] = field(default_factory=set)
-
-    def new(self, history: LiveHistory) -> int:
-        """How many states of this run are new; they no longer are from now on."""
-        reached = states(history) - self.seen
-        self.seen |= reached
-        return len(reached)

@@ -1,7 +1,7 @@
 """The engine's own cache features as policies: what each changes in an engine's configuration, what it declares, what
 shows that it acted.
 
-A live policy is data.  :func:`compose` makes the configuration of a life from a set of them; :func:`driven` the schedule
+A live policy is data.  :func:`compose` makes the configuration of an engine from a set of them; :func:`driven` the schedule
 as an arm with fewer policies meets it (a pool is small only where ``vllm:preempt`` is in the set).
 """
 
@@ -203,7 +203,7 @@ def resolve(names: Sequence[str]) -> tuple[LivePolicy, ...]:
 
 
 def compose(policies: Iterable[LivePolicy], base: EngineConfig | None = None) -> EngineConfig:
-    """The configuration of a life with these policies on, over ``base`` (the plain engine).
+    """The configuration of an engine with these policies on, over ``base`` (the plain engine).
 
     Raises ``UsageError`` (FKV100) for two that want different values of one setting.
     """

@@ -8,11 +8,10 @@ that reached something new.  Which schedule comes next depends on the seed and o
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass
 
+from fuzzkv.strategies.portfolio import Portfolio
 from fuzzkv.strategies.space import ScheduleSpace
 from fuzzkv.targets.vllm.policies import LivePolicy, compose
 from fuzzkv.targets.vllm.schedule import (
@@ -28,9 +27,6 @@ from fuzzkv.targets.vllm.schedule import (
     LiveSchedule,
 )
 from fuzzkv.targets.vllm.strategy import CHUNKS, MOODS, POOLS, TROUBLE, USUAL, WEIGHTS, live_space
-
-KEPT: Final = 200
-"""Most schedules that are kept for changes."""
 
 
 @dataclass(frozen=True)
@@ -59,17 +55,12 @@ def form_of(policies: Sequence[LivePolicy]) -> Form:
     return Form(tier=config.tier is not None, adapters=min(config.adapters, ADAPTERS))
 
 
-@dataclass
-class Portfolio:
+class EnginePortfolio(Portfolio[LiveSchedule]):
     """Draws schedules of a form.  ``seed`` is any text; the same one draws the same schedules."""
 
-    form: Form
-    seed: str
-    kept: list[LiveSchedule] = field(default_factory=list)
-    _drawn: dict[int, LiveSchedule] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.random = random.Random(self.seed)
+    def __init__(self, form: Form, seed: str) -> None:
+        super().__init__(form.space, seed)
+        self.form = form
 
     def draw(self) -> LiveSchedule:
         """The next schedule."""
@@ -79,21 +70,6 @@ class Portfolio:
         if self.kept:
             ways += [self.changed] * 4
         return self.random.choice(ways)()
-
-    def numbered(self, number: int) -> LiveSchedule:
-        """The schedule of this number: what :meth:`draw` would come to from here with a seed of its own, then always
-        the same.  So Hypothesis may draw the number.
-        """
-        if number not in self._drawn:
-            self.random = random.Random(f"{self.seed} {number}")
-            self._drawn[number] = self.draw()
-        return self._drawn[number]
-
-    def keep(self, schedule: LiveSchedule) -> None:
-        """Take a schedule that reached something new among those that are changed."""
-        self.kept.append(schedule)
-        if len(self.kept) > KEPT:
-            self.kept.pop(self.random.randrange(KEPT // 2))
 
     def event(self, ops: Sequence[str]) -> Event:
         """One event of these kinds, by weight."""

@@ -1,4 +1,4 @@
-"""The hunt over lives, on a toy engine: it finds a planted interplay fault, blames the smallest set, shrinks it, files one
+"""The hunt over engines, on a toy engine: it finds a planted interplay fault, blames the smallest set, shrinks it, files one
 case, and is silent on the repaired twin.
 """
 
@@ -16,37 +16,44 @@ import pytest
 
 from fuzzkv import events as ev
 from fuzzkv.cases.corpus import load_case, load_corpus, problems, save_case
+from fuzzkv.core.results import Failure
 from fuzzkv.errors import EnvironmentFailure
 from fuzzkv.search.live.hunt import LiveHunt, LiveOptions, LiveResult
 from fuzzkv.search.live.loop import LiveSearch
-from fuzzkv.search.live.replaying import replay_live
 from fuzzkv.search.live.rows import SetRow
-from fuzzkv.targets.vllm.arms import TIE, Arms
+from fuzzkv.search.replaying import replay_on
+from fuzzkv.targets.arms import judged
 from fuzzkv.targets.vllm.engine.config import EngineConfig
-from fuzzkv.targets.vllm.history import LiveHistory, LiveViolation
+from fuzzkv.targets.vllm.history import TIE, LiveHistory
 from fuzzkv.targets.vllm.policies import resolve
-from fuzzkv.targets.vllm.pool.engine_pool import Life, LifeDied, Lives
+from fuzzkv.targets.vllm.pool.engine_pool import EngineDied, EngineInstance
 from fuzzkv.targets.vllm.schedule import LiveSchedule
+from fuzzkv.targets.vllm.session import EngineSession
+from fuzzkv.targets.vllm.target import EngineTarget
 from tests.targets.vllm.toy import ToyLife
 
 PAIR = ("vllm:offload-lru", "vllm:prefix-cache")
 FOUR = (*PAIR, "vllm:preempt", "vllm:chunked-prefill")
 
 
-def judge(policies: object, schedule: object, history: LiveHistory) -> tuple[LiveViolation, ...]:
-    return history.violations
+def judge(policies: object, schedule: object, history: LiveHistory) -> tuple[Failure, ...]:
+    return history.failures
 
 
 def hunt(
     folder: Path,
-    start: Callable[[EngineConfig], Life],
+    start: Callable[[EngineConfig], EngineInstance],
     names: tuple[str, ...] = (*PAIR, "vllm:preempt"),
     **options: Any,
 ) -> tuple[LiveResult, list[ev.Event]]:
     heard: list[ev.Event] = []
     given = {"max_examples": 40, "max_time": None, "alone": 12, "corpus": folder, **options}
-    run = LiveHunt(LiveOptions(policies=resolve(names), **given), start, judge, "toy 1", [heard.append])
+    run = LiveHunt(LiveOptions(policies=resolve(names), **given), target(start), [heard.append])
     return run.run(), heard
+
+
+def target(start: Callable[[EngineConfig], EngineInstance]) -> EngineTarget:
+    return EngineTarget(start, judge, "toy 1")
 
 
 def toy(**faults: bool) -> Callable[[EngineConfig], ToyLife]:
@@ -66,9 +73,9 @@ def test_a_planted_fault_is_found_blamed_shrunk_and_filed_once(tmp_path: Path, s
     assert [arm["verdict"] for arm in case["arms"]] == ["pass", "pass", "pass", "fail"]
     filed = [e for e in heard if isinstance(e, ev.CaseFiled)]
     assert len(filed) == 2, "at once as it is, then shrunk"
-    again = replay_live(case, toy(fault=True), judge)
+    again = replay_on(target(toy(fault=True)), case)
     assert again.fails and again.verdict == "fails" and "3 of 3 subsets pass" in again.detail
-    mended = replay_live(case, toy(), judge)
+    mended = replay_on(target(toy()), case)
     assert mended.fails is False and "not shown any more" in mended.detail
 
 
@@ -80,7 +87,7 @@ def test_the_clean_twin_is_silent(tmp_path: Path) -> None:
     report = result.report
     assert (report["pairs"], report["of_pairs"], report["triples"], report["of_triples"]) == (6, 6, 4, 4)
     assert all(row["all_acted"] > 0 and row["verdicts"] == {"clean": 120} for row in report["rows"])
-    assert report["states"] > 10 and report["schedules"] == 1200 and report["lives"] >= 8
+    assert report["states"] > 10 and report["schedules"] == 1200 and report["engines"] >= 8
     json.dumps(report)
     assert isinstance(heard[0], ev.HuntStarted) and isinstance(heard[-1], ev.HuntFinished)
 
@@ -172,7 +179,7 @@ def test_of_a_large_set_the_refused_part_is_found(tmp_path: Path) -> None:
 
 class Broken(ToyLife):
     def run(self, schedule: LiveSchedule) -> LiveHistory:
-        raise LifeDied("hung", "no answer in 60 s")
+        raise EngineDied("hung", "no answer in 60 s")
 
 
 def test_a_plain_engine_that_fails_ends_it(tmp_path: Path) -> None:
@@ -182,7 +189,7 @@ def test_a_plain_engine_that_fails_ends_it(tmp_path: Path) -> None:
 
 
 class Moody(ToyLife):
-    """Fails once in a life, the first time both are on."""
+    """Fails once in an engine, the first time both are on."""
 
     failed = False
 
@@ -195,9 +202,7 @@ class Moody(ToyLife):
             and history.counters.get("stores")
         ):
             Moody.failed = True
-            return LiveHistory(
-                counters=history.counters, log=history.log, violations=(LiveViolation("I3", "token"),)
-            )
+            return LiveHistory(counters=history.counters, log=history.log, failures=(Failure("I3", "token"),))
         return history
 
 
@@ -213,7 +218,7 @@ class Idle(ToyLife):
     def run(self, schedule: LiveSchedule) -> LiveHistory:
         history = super().run(schedule)
         if self.config.tier and self.config.prefix_cache:
-            return LiveHistory(counters={"hits": 1}, violations=(LiveViolation("I3", "token"),))
+            return LiveHistory(counters={"hits": 1}, failures=(Failure("I3", "token"),))
         return history
 
 
@@ -227,8 +232,8 @@ def test_what_no_counter_shows_is_not_exercised(tmp_path: Path) -> None:
 class Tied(ToyLife):
     def run(self, schedule: LiveSchedule) -> LiveHistory:
         history = super().run(schedule)
-        tie = LiveViolation("I5", TIE)
-        return LiveHistory(counters=history.counters, log=history.log, violations=(tie,), steps=history.steps)
+        tie = Failure("I5", TIE)
+        return LiveHistory(counters=history.counters, log=history.log, failures=(tie,), steps=history.steps)
 
 
 def test_ties_are_counted_and_no_failures(tmp_path: Path) -> None:
@@ -306,14 +311,14 @@ def test_few_engines_are_open_at_once(tmp_path: Path) -> None:
         made.append(ToyLife(config))
         return made[-1]
 
-    lives = Lives(start, keep=2)
+    instances = EngineSession(start, EngineConfig(), judge, keep=2)
     for names in ([], PAIR[:1], PAIR[1:], PAIR[1:]):
-        lives.run(resolve(names) if names else (), LiveSchedule())
-    assert [life.closed for life in made] == [True, False, False] and lives.runs == 4
-    lives.run(resolve(PAIR[1:]), LiveSchedule(), fresh=True)
+        instances.run(resolve(names) if names else (), LiveSchedule())
+    assert [instance.closed for instance in made] == [True, False, False] and instances.runs == 4
+    instances.run(resolve(PAIR[1:]), LiveSchedule(), fresh=True)
     assert len(made) == 4 and made[2].closed
-    lives.close()
-    assert all(life.closed for life in made)
+    instances.close()
+    assert all(instance.closed for instance in made)
 
 
 def test_a_large_set_is_reduced_before_its_subsets_run() -> None:
@@ -326,11 +331,11 @@ def test_a_large_set_is_reduced_before_its_subsets_run() -> None:
         256,
         (("hold", 1, 0, 0), ("arrive", 0, 4, 2), ("step", 1, 0, 0), ("abort", 0, 0, 0), ("arrive", 0, 0, 1)),
     )
-    arms = Arms(Lives(start), judge)
-    verdict = arms.look(arms.run(resolve(names), schedule), schedule)
+    session = EngineSession(start, EngineConfig(), judge, keep=2)
+    verdict = judged(session, session.run(resolve(names), schedule), schedule)
     assert verdict.word == "conflict" and verdict.whole.names == PAIR
     assert len(verdict.arms) == 4 and not any(arm.failed for arm in verdict.arms[:-1])
-    assert arms.lives.runs < 2 ** len(names)
+    assert session.runs < 2 ** len(names)
 
 
 def test_a_case_is_as_it_was_filed(tmp_path: Path) -> None:
@@ -341,8 +346,8 @@ def test_a_case_is_as_it_was_filed(tmp_path: Path) -> None:
 
 def test_what_is_no_use_alone_is_left_out(tmp_path: Path) -> None:
     options = LiveOptions(policies=resolve(PAIR), max_examples=3, max_time=None, alone=3, corpus=tmp_path)
-    run = LiveHunt(options, toy(), judge, "toy 1", (), lambda policies: "garbage" if len(policies) else "")
-    result = run.run()
+    useless = replace(target(toy()), unsound_by=lambda policies: "garbage" if len(policies) else "")
+    result = LiveHunt(options, useless).run()
     assert [row["reason"] for row in result.report["alone"]] == ["", "garbage", "garbage"]
     assert result.exit_code == 3
 
@@ -355,10 +360,10 @@ class Rarely(ToyLife):
         ops = [event[0] for event in schedule.events]
         found = ()
         if self.config.tier and "reset reset" in " ".join(ops):
-            found = (LiveViolation("I13", "died", text=f"assertion of line {len(ops)}"),)
+            found = (Failure("I13", "died", text=f"assertion of line {len(ops)}"),)
         elif self.config.tier and self.config.prefix_cache and "abort" in ops and "fork" in ops:
-            found = (LiveViolation("I3", "stale", text="x"),)
-        return replace(history, violations=found)
+            found = (Failure("I3", "stale", text="x"),)
+        return replace(history, failures=found)
 
 
 def test_what_fails_alone_now_and_then_takes_part(tmp_path: Path) -> None:
@@ -386,7 +391,7 @@ class Shifted(ToyLife):
         steps = sum(event[0] == "step" for event in schedule.events)
         late = 4 if self.config.prefix_cache else 5
         if self.config.tier and history.counters.get("stores") and steps == late:
-            return replace(history, violations=(LiveViolation("I13", "died", text=f"step {steps}"),))
+            return replace(history, failures=(Failure("I13", "died", text=f"step {steps}"),))
         return history
 
 

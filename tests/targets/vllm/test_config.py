@@ -1,4 +1,4 @@
-"""What a life is, as data."""
+"""What an engine is, as data."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def test_json_and_back() -> None:
 
 
 def test_the_digest_tells_lives_apart() -> None:
-    lives = [
+    instances = [
         EngineConfig(),
         EngineConfig(chunked=True),
         EngineConfig(tier=TierConfig()),
         EngineConfig(tier=TierConfig(frames=17)),
     ]
-    assert len({life.digest() for life in lives}) == 4
+    assert len({instance.digest() for instance in instances}) == 4
     assert EngineConfig().digest() == EngineConfig().digest() and len(EngineConfig().digest()) == 12
 
 

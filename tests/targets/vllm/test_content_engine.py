@@ -49,7 +49,7 @@ class Planted(ContentWatcher):
 def found(live: Any, watcher: ContentWatcher, schedule: LiveSchedule) -> list[tuple[str, str, int]]:
     history = Driver(live, [watcher]).run(schedule)
     assert history.counters["pages_checked"] > 0
-    return [(v.invariant, v.what, v.request) for v in history.violations]
+    return [(v.invariant, v.action, v.request) for v in history.failures]
 
 
 @pytest.mark.parametrize("schedule", [TWO, REUSE])
@@ -189,6 +189,6 @@ def test_tokens_are_those_of_an_isolated_control(live: Any, content: ContentWatc
     with Control(folder=tmp_path) as control:
         for history in clean:
             compared = token_violations(history, control.for_history(history))
-            assert (compared.violations, compared.ties) == ((), 0) and compared.tokens > 0
-        (violation,) = token_violations(spoiled, control.for_history(spoiled)).violations
-    assert (violation.invariant, violation.what, violation.request) == ("I3", "token", 0)
+            assert (compared.failures, compared.ties) == ((), 0) and compared.tokens > 0
+        (violation,) = token_violations(spoiled, control.for_history(spoiled)).failures
+    assert (violation.invariant, violation.action, violation.request) == ("I3", "token", 0)

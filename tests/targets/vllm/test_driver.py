@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from fuzzkv.core.results import Failure
 from fuzzkv.strategies.numbers import Numbers
 from fuzzkv.strategies.ways import sized
 from fuzzkv.targets.vllm.engine.config import EngineConfig, TierConfig
-from fuzzkv.targets.vllm.history import LiveHistory, LiveViolation
+from fuzzkv.targets.vllm.history import LiveHistory
 from fuzzkv.targets.vllm.schedule import LiveSchedule, prompt, size
 from fuzzkv.targets.vllm.strategy import LIVE
 
@@ -28,7 +29,7 @@ def drawn(seed: int, count: int) -> list[LiveSchedule]:
 
 
 def sound(history: LiveHistory) -> bool:
-    return all(v.what == "died" and DOUBLE_RESET in v.text for v in history.violations)
+    return all(v.action == "died" and DOUBLE_RESET in v.text for v in history.failures)
 
 
 def names(history: LiveHistory, *wanted: str) -> list[str]:
@@ -151,7 +152,7 @@ def test_a_reset_of_the_tier_while_a_load_is_in_flight(driver: Any, stores_first
     driver.engine.link.stores_first = before
     assert (history.tokens[1] != alone.tokens[0]) == stores_first
     assert (
-        (("I2", "foreign") in {(v.invariant, v.what) for v in history.violations})
+        (("I2", "foreign") in {(v.invariant, v.action) for v in history.failures})
         == stores_first
         == history.failed
     )
@@ -197,19 +198,19 @@ def test_the_pool_is_checked_after_every_step(driver: Any) -> None:
 
         def before_step(self, engine: Any) -> None: ...
 
-        def after_step(self, engine: Any) -> Iterable[LiveViolation]:
+        def after_step(self, engine: Any) -> Iterable[Failure]:
             if not self.done and engine.steps == 2:
                 engine._pool.blocks[engine.blocks_of(0)[0]].ref_cnt += 1
                 self.done = True
             return ()
 
-        def end(self, engine: Any) -> Iterable[LiveViolation]:
+        def end(self, engine: Any) -> Iterable[Failure]:
             return ()
 
     driver.watchers.append(Thief())
     history = driver.run(LiveSchedule(events=(("arrive", 4, 4, 6),)))
     driver.watchers.clear()
-    assert {(v.invariant, v.what) for v in history.violations} >= {("I11", "leak"), ("I11", "not-reset")}
+    assert {(v.invariant, v.action) for v in history.failures} >= {("I11", "leak"), ("I11", "not-reset")}
     assert not driver.over and not driver.run(LiveSchedule(events=(("arrive", 4, 4, 6),))).failed
 
 
@@ -220,7 +221,7 @@ def test_a_transfer_that_never_ends_is_no_progress(driver: Any) -> None:
     history = driver.run(LiveSchedule(events=events))
     driver.engine.link.hold = before
     driver.engine.link.hold(False)
-    assert ("I13", "stuck") in {(v.invariant, v.what) for v in history.violations}
+    assert ("I13", "stuck") in {(v.invariant, v.action) for v in history.failures}
 
 
 def test_without_taps_the_tokens_are_the_same(driver: Any, live: Any) -> None:
@@ -235,25 +236,25 @@ def test_without_taps_the_tokens_are_the_same(driver: Any, live: Any) -> None:
 
 @pytest.mark.slow
 def test_two_processes_give_the_same_logs(tmp_path: Any) -> None:
-    from fuzzkv.targets.vllm.pool.process import ProcessLife
+    from fuzzkv.targets.vllm.pool.process import EngineProcess
     from tests.targets.vllm.conftest import SHARED
 
     schedules = drawn(12, 4)
     logs = []
     for number in range(2):
-        with ProcessLife(SHARED, folder=tmp_path / str(number)) as life:
-            logs.append([life.run(s).log for s in schedules])
-            assert life.rss > 100
+        with EngineProcess(SHARED, folder=tmp_path / str(number)) as instance:
+            logs.append([instance.run(s).log for s in schedules])
+            assert instance.rss > 100
     assert logs[0] == logs[1]
 
 
 @pytest.mark.slow
 def test_a_configuration_that_the_engine_refuses_is_told(tmp_path: Any) -> None:
     from fuzzkv.errors import EnvironmentFailure
-    from fuzzkv.targets.vllm.pool.process import ProcessLife
+    from fuzzkv.targets.vllm.pool.process import EngineProcess
 
     with pytest.raises(EnvironmentFailure, match="dtype"):
-        ProcessLife(EngineConfig(kv_dtype="fp9"), folder=tmp_path)
+        EngineProcess(EngineConfig(kv_dtype="fp9"), folder=tmp_path)
 
 
 LOAD_FAILS = LiveSchedule(
@@ -271,12 +272,12 @@ LOAD_FAILS = LiveSchedule(
 
 @pytest.mark.slow
 def test_failed_loads_that_are_told_by_the_connectors_protocol_are_looked_up_anew(tmp_path: Any) -> None:
-    from fuzzkv.targets.vllm.pool.process import ProcessLife
+    from fuzzkv.targets.vllm.pool.process import EngineProcess
 
     tier = TierConfig(failure="recover")
-    with ProcessLife(EngineConfig(prefix_cache=True, chunked=True, tier=tier), folder=tmp_path) as life:
-        history = life.run(LOAD_FAILS)
-        alone = life.run(LiveSchedule(events=(("arrive", 4, 17, 6),)))
+    with EngineProcess(EngineConfig(prefix_cache=True, chunked=True, tier=tier), folder=tmp_path) as instance:
+        history = instance.run(LOAD_FAILS)
+        alone = instance.run(LiveSchedule(events=(("arrive", 4, 17, 6),)))
     seen = names(history, "load+", "load!", "load-", "load=")
     assert seen == ["load+", "load!", "load=", "load+", "load-", "load="] and not history.failed
     assert history.tokens[1] == alone.tokens[0]
@@ -284,11 +285,11 @@ def test_failed_loads_that_are_told_by_the_connectors_protocol_are_looked_up_ane
 
 @pytest.mark.slow
 def test_failed_loads_that_are_reported_end_this_build_and_the_next_run_is_sound(tmp_path: Any) -> None:
-    from fuzzkv.targets.vllm.pool.process import ProcessLife
+    from fuzzkv.targets.vllm.pool.process import EngineProcess
 
     tier = TierConfig(failure="report")
-    with ProcessLife(EngineConfig(prefix_cache=True, chunked=True, tier=tier), folder=tmp_path) as life:
-        history = life.run(LOAD_FAILS)
-        assert [(v.invariant, v.what) for v in history.violations] == [("I13", "died")]
-        assert "AssertionError" in history.violations[0].text and "get_finished" in history.violations[0].text
-        assert not life.run(LiveSchedule(events=(("arrive", 4, 17, 6),))).failed
+    with EngineProcess(EngineConfig(prefix_cache=True, chunked=True, tier=tier), folder=tmp_path) as instance:
+        history = instance.run(LOAD_FAILS)
+        assert [(v.invariant, v.action) for v in history.failures] == [("I13", "died")]
+        assert "AssertionError" in history.failures[0].text and "get_finished" in history.failures[0].text
+        assert not instance.run(LiveSchedule(events=(("arrive", 4, 17, 6),))).failed

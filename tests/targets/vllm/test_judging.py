@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from fuzzkv.targets.vllm.arms import TIE
+from fuzzkv.core.results import Failure
 from fuzzkv.targets.vllm.content.control import ControlPrompt
 from fuzzkv.targets.vllm.content.judging import TokenJudge
 from fuzzkv.targets.vllm.content.oracles import NOISE, Answer
-from fuzzkv.targets.vllm.history import LiveHistory, LiveViolation
+from fuzzkv.targets.vllm.history import TIE, LiveHistory
 from fuzzkv.targets.vllm.policies import resolve
 from fuzzkv.targets.vllm.schedule import LiveSchedule, prompt
 
@@ -31,7 +31,7 @@ class Control:
         self.closed = True
 
 
-def judged(history: LiveHistory, gap: float = 1.0) -> tuple[tuple[LiveViolation, ...], Control]:
+def judged(history: LiveHistory, gap: float = 1.0) -> tuple[tuple[Failure, ...], Control]:
     control = Control(gap)
     judge = TokenJudge(lambda model, kv_dtype: control)
     found = judge(EXACT, LiveSchedule(events=(("step", 1, 0, 0),)), history)
@@ -40,9 +40,9 @@ def judged(history: LiveHistory, gap: float = 1.0) -> tuple[tuple[LiveViolation,
     return found, control
 
 
-def run(*tokens: tuple[int, ...], violations: tuple[LiveViolation, ...] = ()) -> LiveHistory:
+def run(*tokens: tuple[int, ...], failures: tuple[Failure, ...] = ()) -> LiveHistory:
     prompts = (prompt(0, 40), (5, 6, 7), prompt(0, 40))[: len(tokens)]
-    return LiveHistory(tokens=tokens, prompts=prompts, steps=7, violations=violations)
+    return LiveHistory(tokens=tokens, prompts=prompts, steps=7, failures=failures)
 
 
 def test_same_tokens_are_no_violation() -> None:
@@ -54,24 +54,24 @@ def test_same_tokens_are_no_violation() -> None:
 
 def test_other_tokens_are_one() -> None:
     (violation,), _ = judged(run((100, 7)))
-    assert (violation.what, violation.request, violation.event, violation.step) == ("token", 0, 1, 7)
+    assert (violation.action, violation.request, violation.event, violation.stamp) == ("token", 0, 1, 7)
     assert "alone it is 101" in violation.text
 
 
 def test_a_near_tie_is_none() -> None:
     (tie,), _ = judged(run((100, 7)), gap=NOISE / 2)
-    assert tie.what == TIE
+    assert tie.action == TIE
 
 
 def test_what_the_life_saw_comes_first() -> None:
-    own = LiveViolation("I2", "foreign", 0, 3, 0, 5)
-    found, _ = judged(run((100, 7), violations=(own,)))
-    assert found[0] == own and found[1].what == "token" and found[1].invariant == "I2"
+    own = Failure("I2", "foreign", event=0, stamp=3, request=0, page=5)
+    found, _ = judged(run((100, 7), failures=(own,)))
+    assert found[0] == own and found[1].action == "token" and found[1].invariant == "I2"
 
 
 def test_a_dead_life_is_asked_nothing() -> None:
-    death = LiveViolation("I13", "died")
-    found, control = judged(run((1,), violations=(death,)))
+    death = Failure("I13", "died")
+    found, control = judged(run((1,), failures=(death,)))
     assert found == (death,) and not control.asked
 
 
@@ -104,10 +104,17 @@ def test_garbage_that_agrees_with_itself_is_found() -> None:
 
 
 def test_in_a_lossy_format_values_alone_are_uncertain() -> None:
-    seen = tuple(LiveViolation("I5", what, 0, 1, 0, 3) for what in ("garbled", "context", "foreign"))
+    seen = tuple(
+        Failure("I5", what, event=0, stamp=1, request=0, page=3) for what in ("garbled", "context", "foreign")
+    )
     judge = TokenJudge(lambda model, kv_dtype: Control(1.0))
-    same, other = run((100, 101), violations=seen), run((100, 7), violations=seen)
-    assert [v.what for v in judge(LOSSY, LiveSchedule(), same)] == ["foreign"]
+    same, other = run((100, 101), failures=seen), run((100, 7), failures=seen)
+    assert [v.action for v in judge(LOSSY, LiveSchedule(), same)] == ["foreign"]
     assert judge.compared["uncertain"] == 2
-    assert [v.what for v in judge(LOSSY, LiveSchedule(), other)] == ["garbled", "context", "foreign", "token"]
-    assert [v.what for v in judge(EXACT, LiveSchedule(), same)] == ["garbled", "context", "foreign"]
+    assert [v.action for v in judge(LOSSY, LiveSchedule(), other)] == [
+        "garbled",
+        "context",
+        "foreign",
+        "token",
+    ]
+    assert [v.action for v in judge(EXACT, LiveSchedule(), same)] == ["garbled", "context", "foreign"]

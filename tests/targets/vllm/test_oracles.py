@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fuzzkv.core.results import Failure
 from fuzzkv.targets.vllm.content.canary import Canary
 from fuzzkv.targets.vllm.content.oracles import (
     Answer,
@@ -19,7 +20,7 @@ from fuzzkv.targets.vllm.content.oracles import (
 )
 from fuzzkv.targets.vllm.engine.models import build
 from fuzzkv.targets.vllm.engine.page_log import Journal
-from fuzzkv.targets.vllm.history import LiveHistory, LiveViolation
+from fuzzkv.targets.vllm.history import LiveHistory
 from tests.targets.vllm.test_canary import A, B, Pool, layout
 
 
@@ -92,7 +93,12 @@ def test_a_foreign_page_is_told(toy: Toy) -> None:
     for layer in toy.pool.pages:
         layer[5] = layer[2]
     (violation,) = watcher.after_step(toy)
-    assert (violation.invariant, violation.what, violation.request, violation.page) == ("I2", "foreign", 1, 5)
+    assert (violation.invariant, violation.action, violation.request, violation.page) == (
+        "I2",
+        "foreign",
+        1,
+        5,
+    )
 
 
 def test_what_follows_from_a_wrong_page_is_not_told(toy: Toy) -> None:
@@ -100,7 +106,7 @@ def test_what_follows_from_a_wrong_page_is_not_told(toy: Toy) -> None:
     toy.pool.pages[1][4] = 0
     toy.pool.pages[1][5] = 0
     toy.pool.pages[1][1] = 0
-    found = [(v.what, v.request, v.page) for v in watcher.after_step(toy)]
+    found = [(v.action, v.request, v.page) for v in watcher.after_step(toy)]
     assert found == [("context", 0, 1), ("context", 1, 4)]
 
 
@@ -121,7 +127,7 @@ def test_a_failed_load_that_is_served_is_told_as_one(toy: Toy, before: int | Non
         layer[5] = 0 if before is None else layer[before]
     toy.journal.entries += [("load+", 0, 5, 9), ("load!", 0), ("load=", 0)]
     (violation,) = watcher.after_step(toy)
-    assert (violation.invariant, violation.what, violation.page) == ("I16", "unfilled", 5)
+    assert (violation.invariant, violation.action, violation.page) == ("I16", "unfilled", 5)
     assert "load into page 5 failed" in violation.text
 
 
@@ -145,7 +151,7 @@ def test_a_store_that_kept_the_page_is_silent_and_one_that_kept_another_is_told(
     toy.host = [np.array(layer[:4]) for layer in toy.pool.pages]
     toy.journal.entries += [("store+", 0, 2, 2), ("store-", 0), ("store+", 1, 4, 1), ("store-", 1)]
     (violation,) = watcher.after_step(toy)
-    assert (violation.invariant, violation.what, violation.request, violation.page) == (
+    assert (violation.invariant, violation.action, violation.request, violation.page) == (
         "I4",
         "miscopied",
         1,
@@ -189,7 +195,7 @@ def test_a_cached_page_that_is_overwritten_is_told_before_it_is_hit(toy: Toy) ->
     watcher = cached(toy)
     toy.pool.pages[1][5] = toy.pool.pages[1][1]
     (violation,) = watcher.after_step(toy)
-    assert (violation.invariant, violation.what, violation.page) == ("I8", "overwritten", 5)
+    assert (violation.invariant, violation.action, violation.page) == ("I8", "overwritten", 5)
     assert "block 1 of request 1, and its layer 1 was overwritten" in violation.text
 
 
@@ -237,29 +243,29 @@ def history(*tokens: int, **more: Any) -> LiveHistory:
 
 @pytest.mark.parametrize("made", [(5, 6, 7, 8), (5, 6), (), (-1,), (5, 6, -1)])
 def test_the_same_tokens_are_silent(made: tuple[int, ...]) -> None:
-    assert token_violations(history(*made), [ANSWER]).violations == ()
+    assert token_violations(history(*made), [ANSWER]).failures == ()
 
 
 def test_other_tokens_are_told() -> None:
     compared = token_violations(history(5, 6, 9, 8), [ANSWER])
-    (violation,) = compared.violations
-    assert (violation.what, violation.invariant, violation.request) == ("token", "I3", 0)
+    (violation,) = compared.failures
+    assert (violation.action, violation.invariant, violation.request) == ("token", "I3", 0)
     assert (
         "token 2 of request 0 is 9, alone it is 7 (gap 1.0000); its pages were not checked" in violation.text
     )
-    (violation,) = token_violations(history(5, 6, 9, 8, counters={"pages_checked": 9}), [ANSWER]).violations
+    (violation,) = token_violations(history(5, 6, 9, 8, counters={"pages_checked": 9}), [ANSWER]).failures
     assert violation.invariant == "I5" and "none of its pages" in violation.text
 
 
 def test_other_tokens_after_a_wrong_page_have_its_invariant() -> None:
-    known = (LiveViolation("I16", "unfilled", request=0), LiveViolation("I2", "foreign", request=0))
-    (violation,) = token_violations(history(5, 9, violations=known), [Answer((5, 6), (1.0, 1.0))]).violations
+    known = (Failure("I16", "unfilled", request=0), Failure("I2", "foreign", request=0))
+    (violation,) = token_violations(history(5, 9, failures=known), [Answer((5, 6), (1.0, 1.0))]).failures
     assert violation.invariant == "I16"
 
 
 def test_a_numeric_tie_is_counted_and_not_told() -> None:
     compared = token_violations(history(5, 9, 9, 9), [ANSWER])
-    assert (compared.violations, compared.ties, compared.tokens) == ((), 1, 4)
+    assert (compared.failures, compared.ties, compared.tokens) == ((), 1, 4)
 
 
 def test_a_request_without_an_answer_is_skipped() -> None:
@@ -277,7 +283,7 @@ def test_repeated_blocks_are_counted_with_their_adapter() -> None:
 
 def test_a_tier_that_never_serves_is_inert() -> None:
     violation = inert_tier([stored(stored_pages=6)])
-    assert violation is not None and (violation.invariant, violation.what) == ("I15", "inert")
+    assert violation is not None and (violation.invariant, violation.action) == ("I15", "inert")
 
 
 @pytest.mark.parametrize(

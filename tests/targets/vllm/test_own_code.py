@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from fuzzkv.cases.live_cases import read_live_case
 from fuzzkv.errors import UsageError
 from fuzzkv.targets.vllm.plugin.own_code import allowed, own_policy, resolve_all
 from fuzzkv.targets.vllm.policies import compatible, compose, resolve
+from fuzzkv.targets.vllm.target import read_engine_case
 from tests.cases.test_live_cases import live_case
 
 SIEVE = "docs/examples/sieve.py:Sieve"
@@ -41,10 +41,10 @@ def test_a_case_runs_it_only_where_it_is_allowed() -> None:
     entry = {"name": "user:Sieve", "version": own["user:Sieve"].version, "parameters": {}}
     case = {**live_case(), "policies": [entry]}
     with pytest.raises(UsageError, match="FKV001"):
-        read_live_case(case)
-    assert read_live_case(case, allowed=own).policies == (own["user:Sieve"],)
+        read_engine_case(case)
+    assert read_engine_case(case, allowed=own).policies == (own["user:Sieve"],)
     with pytest.raises(UsageError, match="FKV006"):
-        read_live_case({**case, "policies": [{**entry, "version": "0"}]}, allowed=own)
+        read_engine_case({**case, "policies": [{**entry, "version": "0"}]}, allowed=own)
 
 
 def test_names_without_a_path() -> None:

@@ -20,16 +20,14 @@ from pathlib import Path
 import pytest
 
 from fuzzkv.events import ConflictFound, Event, PhaseStarted, ShrinkStep
-from fuzzkv.search.live.hunt import BASE, LiveHunt, LiveOptions
+from fuzzkv.search.live.hunt import LiveHunt, LiveOptions
 from fuzzkv.semantics.contract.evidence import COPY_IN, COPY_OUT
 from fuzzkv.targets.environments import here
-from fuzzkv.targets.vllm.arms import Arms
 from fuzzkv.targets.vllm.history import LiveHistory
 from fuzzkv.targets.vllm.policies import LivePolicy, manifest_of, resolve
-from fuzzkv.targets.vllm.pool.engine_pool import Lives
-from fuzzkv.targets.vllm.pool.process import ProcessLife
+from fuzzkv.targets.vllm.pool.process import EngineProcess
 from fuzzkv.targets.vllm.schedule import LiveSchedule
-from fuzzkv.targets.vllm.target import Engines
+from fuzzkv.targets.vllm.target import BASE, Engines
 
 FAULTS = {
     "LateCopy": {"I2", "I4", "I8"},
@@ -74,21 +72,16 @@ class Clock:
 
 
 class Calm:
-    """A life whose host tier is never reset: two resets in a row end this engine in an assertion of its own."""
+    """An engine whose host tier is never reset: two resets in a row end this engine in an assertion of its own."""
 
-    def __init__(self, life: ProcessLife) -> None:
-        self.life = life
-        self.close = life.close
+    def __init__(self, instance: EngineProcess) -> None:
+        self.instance = instance
+        self.close = instance.close
 
     def run(self, schedule: LiveSchedule) -> LiveHistory:
-        return self.life.run(
+        return self.instance.run(
             schedule.with_events([(op, 0 if op == "reset" else a, b, c) for op, a, b, c in schedule.events])
         )
-
-
-def on_cpu() -> Engines:
-    """Engine instances on the CPU in this environment."""
-    return Engines("cpu", here())
 
 
 def planted(name: str) -> LivePolicy:
@@ -134,14 +127,13 @@ def hunted_with(
         corpus=folder,
     )
     listeners = (clock,) if clock is not None else ()
-    hunt = LiveHunt(
-        options, lambda config: Calm(engines.start(config)), engines.judge, engines.name, listeners
-    )
+    target = replace(engines.target(BASE), start=lambda config: Calm(engines.start(config)))
+    hunt = LiveHunt(options, target, listeners)
     result = hunt.run()
     ran = sum(entrant.schedules for entrant in hunt.entrants) + hunt.search.schedules
     for entrant in hunt.entrants:
         if entrant.witness is not None and entrant.verdict is not None:
-            broken = {entrant.verdict.whole.violations[0].invariant}
+            broken = {entrant.verdict.whole.outcome.failures[0].invariant}
             return Found(broken, (entrant.name,), entrant.witness.requests, entrant.witness.events, ran)
     for case in result.cases:
         requests = sum(event[0] in ("arrive", "fork") for event in case["schedule"])
@@ -152,7 +144,7 @@ def hunted_with(
 
 @pytest.fixture(scope="module")
 def engines() -> Iterator[Engines]:
-    with on_cpu() as made:
+    with Engines("cpu", here()) as made:
         yield made
 
 
@@ -174,11 +166,11 @@ def test_the_repaired_twin_is_silent(engines: Engines, tmp_path: Path) -> None:
 @pytest.mark.engine
 @pytest.mark.slow
 def test_requests_under_adapters_are_read_by_their_own(engines: Engines) -> None:
-    arms = Arms(Lives(engines.start, BASE), engines.judge)
+    session = engines.target(BASE).session(keep=2)
     one, two = ("arrive", 0, 8, 4), ("next", 0, 2, 0)
-    arm = arms.run(resolve(["vllm:lora"]), LiveSchedule(events=(one, two, one)))
-    arms.lives.close()
-    assert arm.violations == () and arm.history.adapters == (1, 2)
+    arm = session.run(resolve(["vllm:lora"]), LiveSchedule(events=(one, two, one)))
+    session.close()
+    assert arm.outcome.failures == () and arm.history.adapters == (1, 2)
     assert arm.history.tokens[0] != arm.history.tokens[1] and arm.history.counters["adapted"] > 0
 
 
@@ -187,7 +179,7 @@ if __name__ == "__main__":
     seeds = [int(word) for word in sys.argv[1:] if word.isdigit()] or [0]
     for one, number in product(names, seeds):
         watch = Clock()
-        with on_cpu() as ours, tempfile.TemporaryDirectory() as folder:
+        with Engines("cpu", here()) as ours, tempfile.TemporaryDirectory() as folder:
             told = hunted(ours, one, Path(folder), seed=number, clock=watch)
         whole = time.monotonic() - watch.began
         print(

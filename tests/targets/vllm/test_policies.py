@@ -6,13 +6,18 @@ from dataclasses import replace
 
 import pytest
 
+from fuzzkv.core.results import Failure
 from fuzzkv.errors import UsageError
+from fuzzkv.search.live.generating import Novelty
+from fuzzkv.search.live.plans import SIZE, covered, plan
 from fuzzkv.targets.vllm.engine.config import EngineConfig, TierConfig
-from fuzzkv.targets.vllm.history import LiveHistory, LiveViolation, history_from_json
-from fuzzkv.targets.vllm.novelty import Novelty, states
-from fuzzkv.targets.vllm.plans import SIZE, covered, distinct, groups, plan
+from fuzzkv.targets.vllm.history import LiveHistory, history_from_json
+from fuzzkv.targets.vllm.language import EngineLanguage, distinct
+from fuzzkv.targets.vllm.novelty import states
 from fuzzkv.targets.vllm.policies import ALL, BY_NAME, compatible, compose, demand, driven, resolve
 from fuzzkv.targets.vllm.schedule import LiveSchedule
+
+LANGUAGE = EngineLanguage()
 
 
 def named(*names: str) -> tuple:  # type: ignore[type-arg]
@@ -103,7 +108,7 @@ def test_sets_that_are_one_engine_with_fewer_are_left_out() -> None:
     assert distinct(named("offload-arc", "offload-chunk2"))
     assert distinct(named("preempt", "prefix-cache"))
     some = named("offload-lru", "offload-arc", "offload-chunk2", "prefix-cache")
-    pairs = [tuple(p.name[5:] for p in pair) for pair in groups(some, 2)]
+    pairs = [tuple(p.name[5:] for p in pair) for pair in LANGUAGE.groups(some, 2)]
     assert pairs == [
         ("offload-arc", "offload-chunk2"),
         ("offload-arc", "prefix-cache"),
@@ -114,12 +119,14 @@ def test_sets_that_are_one_engine_with_fewer_are_left_out() -> None:
 
 def test_plans() -> None:
     some = named("offload-lru", "prefix-cache", "preempt")
-    assert [len(s) for s in plan(some, strength=3, most=10)] == [2, 2, 2, 3]
-    assert [len(s) for s in plan(some, strength=2, most=10)] == [2, 2, 2]
+    assert [len(s) for s in plan(LANGUAGE, some, strength=3, most=10)] == [2, 2, 2, 3]
+    assert [len(s) for s in plan(LANGUAGE, some, strength=2, most=10)] == [2, 2, 2]
     for strength in (2, 3):
-        sets = plan(ALL, strength=strength, most=20)
+        sets = plan(LANGUAGE, ALL, strength=strength, most=20)
         assert all(compatible(s) and len(s) <= SIZE for s in sets)
-        assert all(done == of for done, of in (covered(sets, ALL, size) for size in range(2, strength + 1)))
+        assert all(
+            done == of for done, of in (covered(LANGUAGE, sets, ALL, size) for size in range(2, strength + 1))
+        )
         assert len(sets) < (15 if strength == 2 else 50)
 
 
@@ -129,7 +136,7 @@ def test_a_history_is_plain_data() -> None:
         margins=((0.5, 1.0),),
         log=(("alloc", 0, 3, 4), ("store+", 0, 3, 1)),
         counters={"stores": 1},
-        violations=(LiveViolation("I4", "foreign", 1, 2, 0, 3, "x"),),
+        failures=(Failure("I4", "foreign", "x", 1, 2, 0, 3, "y", 2),),
         steps=2,
         prompts=((7, 8),),
         adapters=(0,),
@@ -157,4 +164,4 @@ def test_abstract_states_leave_numbers_out() -> None:
     assert states(first) == states(moved)
     assert ("block", "publish", "store+", "free", "1", "0") in states(first)
     novelty = Novelty()
-    assert novelty.new(first) == len(states(first)) and novelty.new(moved) == 0
+    assert novelty.new(states(first)) == len(states(first)) and novelty.new(states(moved)) == 0

@@ -10,7 +10,7 @@ from hypothesis import Phase, find, settings
 from fuzzkv.errors import UsageError
 from fuzzkv.strategies.numbers import Numbers
 from fuzzkv.strategies.ways import as_choices, plain
-from fuzzkv.targets.vllm.portfolio import Form, Portfolio
+from fuzzkv.targets.vllm.portfolio import EnginePortfolio, Form
 from fuzzkv.targets.vllm.schedule import (
     BLOCK,
     BOUNDS,
@@ -136,7 +136,7 @@ def test_hypothesis_shrinks_to_the_smallest() -> None:
 
 def test_a_portfolio_draws_the_same_from_the_same_seed() -> None:
     def made(seed: str, keep: bool) -> list[LiveSchedule]:
-        portfolio = Portfolio(Form(adapters=2), seed)
+        portfolio = EnginePortfolio(Form(adapters=2), seed)
         rows = []
         for number in range(60):
             rows.append(portfolio.draw())
@@ -150,18 +150,18 @@ def test_a_portfolio_draws_the_same_from_the_same_seed() -> None:
 
 
 def test_a_numbered_schedule_stays_the_same() -> None:
-    portfolio = Portfolio(Form(adapters=2), "1")
+    portfolio = EnginePortfolio(Form(adapters=2), "1")
     first = [portfolio.numbered(number) for number in (5, 0, 7)]
     for schedule in first:
         portfolio.keep(schedule)
     later = portfolio.numbered(8)
     assert [portfolio.numbered(number) for number in (5, 0, 7, 8)] == [*first, later]
-    assert len({*first, later}) == 4 and Portfolio(Form(adapters=2), "1").numbered(0) == first[1]
+    assert len({*first, later}) == 4 and EnginePortfolio(Form(adapters=2), "1").numbered(0) == first[1]
 
 
 def test_a_form_leaves_out_what_means_nothing() -> None:
     def ops(form: Form) -> set[str]:
-        portfolio = Portfolio(form, "0")
+        portfolio = EnginePortfolio(form, "0")
         rows = [portfolio.draw() for _ in range(100)]
         for row in rows[:5]:
             portfolio.keep(row)
@@ -174,7 +174,7 @@ def test_a_form_leaves_out_what_means_nothing() -> None:
 
 
 def test_few_schedules_are_kept() -> None:
-    portfolio = Portfolio(Form(), "0")
+    portfolio = EnginePortfolio(Form(), "0")
     for _ in range(300):
         portfolio.keep(portfolio.draw())
     assert len(portfolio.kept) == 200

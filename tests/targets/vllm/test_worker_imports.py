@@ -22,7 +22,7 @@ WORKERS = (
 OF_AN_ENGINE = {"vllm", "torch", "numpy", "safetensors", "transformers"}
 """What every environment with vLLM has."""
 OF_THE_LANGUAGE_MODEL = {"gguf"}
-"""What is imported only to build a model that no life of a hunt runs."""
+"""What is imported only to build a model that no engine of a hunt runs."""
 
 
 def libraries(entries: Iterable[str]) -> set[str]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from fuzzkv.core.results import Failure
 from fuzzkv.targets.vllm.engine.config import EngineConfig
-from fuzzkv.targets.vllm.history import LiveHistory, LiveViolation, Row
-from fuzzkv.targets.vllm.pool.engine_pool import LifeDied
+from fuzzkv.targets.vllm.history import LiveHistory, Row
+from fuzzkv.targets.vllm.pool.engine_pool import EngineDied
 from fuzzkv.targets.vllm.schedule import BLOCK, LiveSchedule, fits, prompt, size, tail
 
 Key = tuple[int, ...]
@@ -65,7 +66,7 @@ class ToyLife:
         self.requests: list[_Request] = []
         self.counters: Counter[str] = Counter()
         self.log: list[Row] = []
-        self.violations: list[LiveViolation] = []
+        self.failures: list[Failure] = []
         self.steps = self.event = 0
         for self.event, event in enumerate(schedule.events):
             self._do(event)
@@ -78,7 +79,7 @@ class ToyLife:
             tokens=tuple((*r.tokens, -1) if r.state == "aborted" else tuple(r.tokens) for r in self.requests),
             log=tuple(self.log),
             counters=dict(self.counters),
-            violations=tuple(self.violations),
+            failures=tuple(self.failures),
             steps=self.steps,
             prompts=tuple(r.prompt for r in self.requests),
         )
@@ -99,7 +100,7 @@ class ToyLife:
                 self._end(running[a % len(running)], "aborted")
                 self.counters["aborts"] += 1
                 if self.deadly and self.counters["aborts"] > 1 and self.stores:
-                    raise LifeDied("died", "exit status -11")
+                    raise EngineDied("died", "exit status -11")
         elif op == "reset":
             self.index.clear()
             if a:
@@ -186,4 +187,6 @@ class ToyLife:
         request.blocks = []
 
     def _broken(self, invariant: str, what: str, page: int, text: str) -> None:
-        self.violations.append(LiveViolation(invariant, what, self.event, self.steps, -1, page, text))
+        self.failures.append(
+            Failure(invariant, what, event=self.event, stamp=self.steps, page=page, text=text)
+        )

@@ -22,11 +22,11 @@ from fuzzkv.targets.vllm.conform.translate import Translated, translate
 from fuzzkv.targets.vllm.engine.config import EngineConfig
 from fuzzkv.targets.vllm.history import LiveHistory
 from fuzzkv.targets.vllm.policies import LivePolicy, compatible, resolve
-from fuzzkv.targets.vllm.pool.engine_pool import LifeDied
+from fuzzkv.targets.vllm.pool.engine_pool import EngineDied
 from fuzzkv.targets.vllm.schedule import BOUNDS, LiveSchedule
 
 LOOKING: Final = "fuzzkv.targets.vllm.conform.observing:watch_pages"
-"""The watcher that a life has to have."""
+"""The watcher that an engine has to have."""
 TRANSLATED: Final = (
     "vllm:offload-arc",
     "vllm:offload-lru",
@@ -125,20 +125,20 @@ def conformance(
     rows = [Row(s) for s in sets_of(policies)]
     for engine in dict.fromkeys(configured(row.policies) for row in rows):
         tell(f"starting an engine ({engine.digest()})")
-        with start(engine) as life:
+        with start(engine) as instance:
             for row in rows:
                 if configured(row.policies) == engine:
                     # An engine's start is not taken off anybody's time.
-                    _one_set(row, life, seed, time.monotonic() + seconds / len(rows), most)
+                    _one_set(row, instance, seed, time.monotonic() + seconds / len(rows), most)
                     tell(f"{row.name}: {row.schedules} schedules, {len(row.unexplained)} unexplained")
     return rows
 
 
-def _one_set(row: Row, life: WatchedEngine, seed: int, until: float, most: int) -> None:
+def _one_set(row: Row, instance: WatchedEngine, seed: int, until: float, most: int) -> None:
     for schedule in _schedules(row.policies, seed):
         if row.schedules >= most or time.monotonic() > until or len(row.unexplained) >= SHOWN:
             return
-        history, result = run_one(life, schedule)
+        history, result = run_one(instance, schedule)
         row.schedules += 1
         row.events += result.events
         row.looks += result.looks
@@ -148,7 +148,7 @@ def _one_set(row: Row, life: WatchedEngine, seed: int, until: float, most: int) 
         if result.cut:
             row.cut[result.cut] += 1
         for difference in result.unexplained:
-            small = shrunk(schedule, life, difference)
+            small = shrunk(schedule, instance, difference)
             row.unexplained.append({**difference.as_json(), "schedule": small.as_json()})
 
 
@@ -167,11 +167,11 @@ COUNTED: Final = (
 """What says that the policies of a set did something."""
 
 
-def run_one(life: WatchedEngine, schedule: LiveSchedule) -> tuple[LiveHistory | None, Translated]:
-    """One schedule on a life, held against the model; no history if the life died."""
+def run_one(instance: WatchedEngine, schedule: LiveSchedule) -> tuple[LiveHistory | None, Translated]:
+    """One schedule on an engine, held against the model; no history if the engine died."""
     try:
-        history = life.run(schedule)
-    except LifeDied as death:
+        history = instance.run(schedule)
+    except EngineDied as death:
         return None, Translated((Difference(STATE, death.what, death.text),), 0, 0)
     return history, translate(history, schedule.pool)
 
@@ -182,14 +182,14 @@ def _schedules(policies: Set, seed: int) -> Iterator[LiveSchedule]:
         yield draw(random, policies)
 
 
-def shrunk(schedule: LiveSchedule, life: WatchedEngine, difference: Difference) -> LiveSchedule:
+def shrunk(schedule: LiveSchedule, instance: WatchedEngine, difference: Difference) -> LiveSchedule:
     """The schedule with events left out and numbers lowered while the engine still shows a difference of this class and word."""
     runs = 0
 
     def shows(candidate: LiveSchedule) -> bool:
         nonlocal runs
         runs += 1
-        found = run_one(life, candidate)[1].unexplained if runs <= SHRINK_RUNS else ()
+        found = run_one(instance, candidate)[1].unexplained if runs <= SHRINK_RUNS else ()
         return any((d.kind, d.what) == (difference.kind, difference.what) for d in found)
 
     again = True

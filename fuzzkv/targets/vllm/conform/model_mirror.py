@@ -1,8 +1,8 @@
 """A run of the model whose one policy replays the decisions of an engine.
 
-Workload events go through the Python reader (:func:`fuzzkv.simulator.interpreters.python_apply`), acts through the policy's turn, by the
-primitives of the contract. Time is the log's: a copy ends when the log says so (its ``J_END`` is set to now), and what a text is made of
-(``R_RES``, ``P_BRANCH``) is the workload's to say. Nothing else of the state is written from here.
+Workload events go through the Python interpreter (:func:`fuzzkv.simulator.interpreters.python_apply`), acts through the policy's
+turn, by the primitives of the contract. Time is the log's: a copy ends when the log says so (its ``J_END`` is set to now), and
+what a text is made of (``R_RES``, ``P_BRANCH``) is the workload's to say. Nothing else of the state is written from here.
 """
 
 from __future__ import annotations

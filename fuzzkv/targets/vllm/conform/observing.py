@@ -19,10 +19,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from fuzzkv.core.results import Failure
 from fuzzkv.targets.vllm.engine.internals import LiveEngine
 from fuzzkv.targets.vllm.engine.page_log import Journal
 from fuzzkv.targets.vllm.engine.transfer_channel import Transfer
-from fuzzkv.targets.vllm.history import LiveViolation
 from fuzzkv.targets.vllm.schedule import LiveSchedule
 
 LOOK: Final = "at:"
@@ -39,19 +39,19 @@ class PageWatcher:
         """Arrivals, aborts and resets lie behind."""
         look(engine)
 
-    def after_step(self, engine: LiveEngine) -> Iterable[LiveViolation]:
+    def after_step(self, engine: LiveEngine) -> Iterable[Failure]:
         """A step lies behind."""
         look(engine)
         return ()
 
-    def end(self, engine: LiveEngine) -> Iterable[LiveViolation]:
+    def end(self, engine: LiveEngine) -> Iterable[Failure]:
         """Everything has ended."""
         look(engine)
         return ()
 
 
 def watch_pages(engine: LiveEngine) -> PageWatcher:
-    """The watcher of a life. From now on its log says when the tier is asked what has ended."""
+    """The watcher of an engine. From now on its log says when the tier is asked what has ended."""
     poll = engine.link.poll
 
     def polled() -> list[Transfer]:

@@ -97,8 +97,8 @@ class Translation(Paging):
             self.differ(NO_WORD, what, f"the log's {what!r} has no translation")
 
     def _end_of_run(self) -> None:
-        for violation in self.history.violations:
-            self.differ(STATE, "violation", f"{violation.invariant} {violation.what}: {violation.text}")
+        for violation in self.history.failures:
+            self.differ(STATE, "violation", f"{violation.invariant} {violation.action}: {violation.text}")
         if self.slots:
             self.differ(
                 STATE,

@@ -1,4 +1,4 @@
-"""What is wrong with a run of a set on a real engine: what the life saw itself, and tokens that an isolated control doesn't make.
+"""What is wrong with a run of a set on a real engine: what the engine saw itself, and tokens that an isolated control doesn't make.
 
 The control of a set is a plain engine with one request at a time, in the set's number format (a lossy format is compared
 with itself alone) and with its model.
@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
-from fuzzkv.targets.vllm.arms import TIE
+from fuzzkv.core.results import Failure
 from fuzzkv.targets.vllm.content.control import ControlPrompt
 from fuzzkv.targets.vllm.content.oracles import Answer, token_violations
 from fuzzkv.targets.vllm.engine.probe import NEAR
-from fuzzkv.targets.vllm.history import LiveHistory, LiveViolation
+from fuzzkv.targets.vllm.history import TIE, LiveHistory
 from fuzzkv.targets.vllm.policies import LivePolicy, compose
 from fuzzkv.targets.vllm.schedule import BLOCK, OUTPUTS, PROMPTS, LiveSchedule, prompt
 
@@ -48,31 +48,31 @@ class TokenJudge:
 
     def __call__(
         self, policies: Sequence[LivePolicy], schedule: LiveSchedule, history: LiveHistory
-    ) -> tuple[LiveViolation, ...]:
+    ) -> tuple[Failure, ...]:
         """What is wrong with a run.  Raises ``EnvironmentFailure`` if the control fails."""
-        if any(violation.what in ("died", "hung") for violation in history.violations):
-            return history.violations
+        if any(violation.action in ("died", "hung") for violation in history.failures):
+            return history.failures
         compared = token_violations(history, self._answers(policies, history))
         self.compared["requests"] += compared.requests
         self.compared["tokens"] += compared.tokens
         self.compared["ties"] += compared.ties
         after = len(schedule.events)
-        tokens = [replace(v, event=after, step=history.steps) for v in compared.violations]
-        ties = [LiveViolation("I5", TIE, after, history.steps)] * compared.ties
+        tokens = [replace(v, event=after, stamp=history.steps) for v in compared.failures]
+        ties = [Failure("I5", TIE, event=after, stamp=history.steps)] * compared.ties
         return (*self._sure(policies, history, {v.request for v in tokens}), *tokens, *ties)
 
     def _sure(
         self, policies: Sequence[LivePolicy], history: LiveHistory, differ: set[int]
-    ) -> tuple[LiveViolation, ...]:
-        """What the life saw, less what a lossy format alone may come to.
+    ) -> tuple[Failure, ...]:
+        """What the engine saw, less what a lossy format alone may come to.
 
         What deeper layers hold follows from what attention read of the rounded pages below, and one rounding there can change
         all of a page: where a set has a lossy format, values that are nobody's count only if the request's tokens differ too.
         """
         if all(policy.exact for policy in policies):
-            return history.violations
-        kept = tuple(v for v in history.violations if v.what not in NEARLY or v.request in differ)
-        self.compared["uncertain"] += len(history.violations) - len(kept)
+            return history.failures
+        kept = tuple(v for v in history.failures if v.action not in NEARLY or v.request in differ)
+        self.compared["uncertain"] += len(history.failures) - len(kept)
         return kept
 
     def too_far(self, policies: Sequence[LivePolicy]) -> str:

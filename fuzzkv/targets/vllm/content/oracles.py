@@ -16,12 +16,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from fuzzkv.core.results import Failure
 from fuzzkv.targets.vllm.content.canary import Canary
 from fuzzkv.targets.vllm.content.layout import Bytes, find_layout
 from fuzzkv.targets.vllm.content.naming import Held, PageMismatch
 from fuzzkv.targets.vllm.content.stored import CachedPages, StoredPages
 from fuzzkv.targets.vllm.engine.models import adapter, build
-from fuzzkv.targets.vllm.history import LiveHistory, LiveViolation
+from fuzzkv.targets.vllm.history import LiveHistory
 
 NOISE: Final = 1e-5
 """Nats. A difference of tokens counts only where the control's best logit leads by more. Measured on the CPU build over 9,894 tokens
@@ -92,16 +93,16 @@ class ContentWatcher:
     def before_step(self, engine: Any) -> None:
         """Nothing to see yet."""
 
-    def after_step(self, engine: Any) -> Iterable[LiveViolation]:
+    def after_step(self, engine: Any) -> Iterable[Failure]:
         """Violations in the pages that running requests would read."""
         self._steps += 1
         return self._look(engine) if self._steps % self.every == 0 else ()
 
-    def end(self, engine: Any) -> Iterable[LiveViolation]:
+    def end(self, engine: Any) -> Iterable[Failure]:
         """A last look."""
         return self._look(engine)
 
-    def _look(self, engine: EngineView) -> list[LiveViolation]:
+    def _look(self, engine: EngineView) -> list[Failure]:
         self._failed.read(engine.journal.entries)
         running = [n for n in engine.unfinished() if engine.status(n) == "RUNNING"]
         kept = self._kept(engine)
@@ -129,7 +130,7 @@ class ContentWatcher:
             self._told_of.add((finding.request, finding.page))
         return told
 
-    def _kept(self, engine: EngineView) -> list[LiveViolation]:
+    def _kept(self, engine: EngineView) -> list[Failure]:
         host = engine.host_bytes()
         if not host:
             return []
@@ -138,13 +139,13 @@ class ContentWatcher:
         engine.journal.count("host_pages_checked", self._stored.checked - before)
         return found
 
-    def _told(self, finding: PageMismatch) -> LiveViolation:
+    def _told(self, finding: PageMismatch) -> Failure:
         invariant, what, text = finding.invariant, finding.what, finding.text
         if finding.page in self._failed.pages:
             # What the page held before is chance, so it makes no kinds of its own.
             invariant, what = "I16", "unfilled"
             text = f"a load into page {finding.page} failed and was served all the same: {text}"
-        return LiveViolation(invariant, what, request=finding.request, page=finding.page, text=text)
+        return Failure(invariant, what, request=finding.request, page=finding.page, text=text)
 
 
 class FailedLoads:
@@ -180,9 +181,9 @@ class Answer:
 
 @dataclass(frozen=True)
 class Compared:
-    """The result of a comparison: violations, and how many first differences were numeric ties."""
+    """The result of a comparison: failures, and how many first differences were numeric ties."""
 
-    violations: tuple[LiveViolation, ...]
+    failures: tuple[Failure, ...]
     ties: int
     requests: int
     tokens: int
@@ -197,9 +198,9 @@ def token_violations(
     nothing was found, the pages are right and were read wrongly or written too late to be seen: I5 if pages were checked at all,
     else I3, and the text says which.
     """
-    violations, ties, tokens = [], 0, 0
+    failures, ties, tokens = [], 0, 0
     checked = history.counters.get("pages_checked", 0) > 0
-    causes = {v.request: v.invariant for v in reversed(history.violations) if v.what != "token"}
+    causes = {v.request: v.invariant for v in reversed(history.failures) if v.action != "token"}
     for number, (made, answer) in enumerate(zip(history.tokens, answers, strict=True)):
         if answer is None:
             continue
@@ -225,11 +226,11 @@ def token_violations(
             f"alone it is {answer.tokens[at] if at >= 0 else 'none'} (gap {gap}); {why}"
         )
         invariant = known or ("I5" if checked else "I3")
-        violations.append(LiveViolation(invariant, "token", request=number, text=text))
-    return Compared(tuple(violations), ties, len(history.tokens), tokens)
+        failures.append(Failure(invariant, "token", request=number, text=text))
+    return Compared(tuple(failures), ties, len(history.tokens), tokens)
 
 
-def inert_tier(histories: Iterable[LiveHistory], *, repeats: int = REPEATS) -> LiveViolation | None:
+def inert_tier(histories: Iterable[LiveHistory], *, repeats: int = REPEATS) -> Failure | None:
     """A host tier that took pages over all these runs and gave none back, though prefixes came again that the device had lost."""
     stored = loaded = again = 0
     for history in histories:
@@ -239,7 +240,7 @@ def inert_tier(histories: Iterable[LiveHistory], *, repeats: int = REPEATS) -> L
     if not stored or loaded or again < repeats:
         return None
     text = f"{stored} pages were stored and none was loaded; {again} blocks were asked for again and not on the device"
-    return LiveViolation("I15", "inert", text=text)
+    return Failure("I15", "inert", text=text)
 
 
 def repeated(history: LiveHistory, block: int = 32) -> int:

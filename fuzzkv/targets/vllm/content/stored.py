@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from fuzzkv.core.results import Failure
 from fuzzkv.targets.vllm.content.canary import Canary
 from fuzzkv.targets.vllm.content.layout import Bytes
 from fuzzkv.targets.vllm.content.naming import Known
-from fuzzkv.targets.vllm.history import LiveViolation
 
 Entry = tuple[int | str, ...]
 Keys = Sequence[bytes]
@@ -22,7 +22,7 @@ class StoredPages:
         self._jobs: dict[int, list[tuple[int, int, Known | None]]] = {}
         self._read = 0
 
-    def read(self, entries: Sequence[Entry], host: Sequence[Bytes]) -> list[LiveViolation]:
+    def read(self, entries: Sequence[Entry], host: Sequence[Bytes]) -> list[Failure]:
         """Take in what was added to the log since the last call: what is wrong in host pages whose store has ended. ``host`` is one
         array a layer, (host pages, page bytes). Call it before the device's pages are looked at again, so that what is known of
         them is from before the store.
@@ -60,7 +60,7 @@ class StoredPages:
 
     def _told(
         self, job: int, device: int, page: int, known: Known, layer: int, host: Sequence[Bytes]
-    ) -> LiveViolation:
+    ) -> Failure:
         block = known.start // self.canary.layout.block
         first = self.canary.read(host[0][page], known.identity[0])[0]
         holds = "nothing" if first == (-1, -1) else f"token {first[0]} at {first[1]}" if first else "neither"
@@ -68,7 +68,7 @@ class StoredPages:
             f"store {job} should have kept block {block} of request {known.request} (device page {device}) in host page {page}; "
             f"layer {layer} is another's, and its first slot reads {holds}"
         )
-        return LiveViolation("I4", "miscopied", request=known.request, page=page, text=text)
+        return Failure("I4", "miscopied", request=known.request, page=page, text=text)
 
 
 class CachedPages:
@@ -79,9 +79,7 @@ class CachedPages:
         self._keys: dict[int, tuple[bytes, ...]] = {}
         self._held: dict[int, Known] = {}
 
-    def look(
-        self, pages: Sequence[Bytes], keys: Mapping[int, Keys], held: Collection[int]
-    ) -> list[LiveViolation]:
+    def look(self, pages: Sequence[Bytes], keys: Mapping[int, Keys], held: Collection[int]) -> list[Failure]:
         """After the canary's own look: what was spoiled since the last one. ``keys``: those of every block that has some; ``held``:
         pages that running requests read (a page counts from when it was seen right under its key)."""
         same = {page for page, mine in keys.items() if self._keys.get(page) == tuple(mine)}
@@ -105,10 +103,10 @@ class CachedPages:
                 return layer
         return -1
 
-    def _told(self, page: int, layer: int) -> LiveViolation:
+    def _told(self, page: int, layer: int) -> Failure:
         known = self._held[page]
         text = (
             f"page {page} is in the prefix cache as block {known.start // self.canary.layout.block} of request {known.request}, "
             f"and its layer {layer} was overwritten there"
         )
-        return LiveViolation("I8", "overwritten", page=page, text=text)
+        return Failure("I8", "overwritten", page=page, text=text)

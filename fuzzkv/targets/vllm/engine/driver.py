@@ -8,10 +8,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final, Protocol
 
+from fuzzkv.core.results import Failure
 from fuzzkv.targets.vllm.engine.conservation import broken
 from fuzzkv.targets.vllm.engine.internals import LiveEngine
 from fuzzkv.targets.vllm.engine.reset import restart
-from fuzzkv.targets.vllm.history import LiveHistory, LiveViolation
+from fuzzkv.targets.vllm.history import LiveHistory
 from fuzzkv.targets.vllm.schedule import Event, LiveSchedule, fits, prompt, size, tail
 
 IDLE: Final = 60
@@ -32,11 +33,11 @@ class Watcher(Protocol):
         """Just before an engine step."""
         ...
 
-    def after_step(self, engine: LiveEngine) -> Iterable[LiveViolation]:
+    def after_step(self, engine: LiveEngine) -> Iterable[Failure]:
         """Just after one: what is broken. Events and steps are filled in where they are -1."""
         ...
 
-    def end(self, engine: LiveEngine) -> Iterable[LiveViolation]:
+    def end(self, engine: LiveEngine) -> Iterable[Failure]:
         """All requests have ended (or never will); nothing is set back yet."""
         ...
 
@@ -48,14 +49,14 @@ class Driver:
     def __init__(self, engine: LiveEngine, watchers: Sequence[Watcher] = (), *, checks: bool = True) -> None:
         self.engine, self.watchers, self.checks = engine, list(watchers), checks
         self.over = bool(restart(engine))
-        self._violations: list[LiveViolation] = []
+        self._failures: list[Failure] = []
         self._event = 0
         self._priority = self._adapter = 0
 
     def run(self, schedule: LiveSchedule) -> LiveHistory:
         """Run one schedule from a reset engine, let everything end, and reset it again."""
         engine = self.engine
-        self._violations, self._event, self._priority = [], 0, 0
+        self._failures, self._event, self._priority = [], 0, 0
         self._adapter = min(schedule.adapter, engine.config.adapters)
         engine.limit_pool(schedule.pool)
         engine.limit_step(schedule.chunk)
@@ -76,7 +77,7 @@ class Driver:
         if left := self._restart():
             if not died:
                 self._note("I11", "not-reset", text="; ".join(left)[:500])
-            history = replace(history, violations=tuple(self._violations))
+            history = replace(history, failures=tuple(self._failures))
             self.over = bool(self._restart())
         return history
 
@@ -178,19 +179,27 @@ class Driver:
 
     # -- what is told ------------------------------------------------------------------------------------
 
-    def _take(self, violations: Iterable[LiveViolation]) -> None:
-        for v in violations:
-            self._note(v.invariant, v.what, request=v.request, page=v.page, text=v.text)
+    def _take(self, failures: Iterable[Failure]) -> None:
+        for v in failures:
+            self._note(v.invariant, v.action, request=v.request, page=v.page, text=v.text)
 
     def _note(self, invariant: str, what: str, *, request: int = -1, page: int = -1, text: str = "") -> None:
         # What stays broken is told once, when it first is.
         known = any(
-            (v.invariant, v.what, v.request, v.page) == (invariant, what, request, page)
-            for v in self._violations
+            (v.invariant, v.action, v.request, v.page) == (invariant, what, request, page)
+            for v in self._failures
         )
-        if not known and len(self._violations) < MOST_VIOLATIONS:
-            self._violations.append(
-                LiveViolation(invariant, what, self._event, self.engine.steps, request, page, text)
+        if not known and len(self._failures) < MOST_VIOLATIONS:
+            self._failures.append(
+                Failure(
+                    invariant,
+                    what,
+                    event=self._event,
+                    stamp=self.engine.steps,
+                    request=request,
+                    page=page,
+                    text=text,
+                )
             )
 
     def _history(self) -> LiveHistory:
@@ -209,7 +218,7 @@ class Driver:
             margins=tuple(tuple(r.margins) for r in engine.requests),
             log=tuple(engine.journal.entries),
             counters=counters,
-            violations=tuple(self._violations),
+            failures=tuple(self._failures),
             steps=engine.steps,
             prompts=tuple(r.prompt for r in engine.requests),
             adapters=tuple(r.adapter for r in engine.requests),

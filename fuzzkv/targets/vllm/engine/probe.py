@@ -24,7 +24,7 @@ from fuzzkv.errors import UsageError, did_you_mean
 from fuzzkv.targets.vllm.content.oracles import NOISE
 from fuzzkv.targets.vllm.engine.features import ATTEMPTS, Attempt
 from fuzzkv.targets.vllm.engine.internals import environment
-from fuzzkv.targets.vllm.pool.fork_server import Nursery
+from fuzzkv.targets.vllm.pool.fork_server import ForkServer
 from fuzzkv.targets.vllm.replay.engine import LIVE_VERSIONS, require
 from fuzzkv.targets.vllm.replay.models import digest_of
 
@@ -117,7 +117,7 @@ class Trying:
 
     def __init__(self, interpreter: Interpreter = HERE) -> None:
         self.interpreter = interpreter
-        self._nursery: Nursery | None = None
+        self._fork_server: ForkServer | None = None
 
     def __call__(self, attempt: Attempt, file: Path) -> dict[str, Any]:
         """Try one feature."""
@@ -143,15 +143,15 @@ class Trying:
 
     def close(self) -> None:
         """End what was started for the attempts."""
-        if self._nursery is not None:
-            self._nursery.close()
-            self._nursery = None
+        if self._fork_server is not None:
+            self._fork_server.close()
+            self._fork_server = None
 
     def _command(self) -> Sequence[str]:
-        if self._nursery is None:
-            self._nursery = Nursery(self.interpreter)
-        if self._nursery.ready():
-            return self._nursery.command("fuzzkv.targets.vllm.engine.attempts")
+        if self._fork_server is None:
+            self._fork_server = ForkServer(self.interpreter)
+        if self._fork_server.ready():
+            return self._fork_server.command("fuzzkv.targets.vllm.engine.attempts")
         return self.interpreter.command("fuzzkv.targets.vllm.engine.attempts")
 
 

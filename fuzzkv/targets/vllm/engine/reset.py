@@ -18,7 +18,7 @@ def restart(engine: LiveEngine) -> list[str]:
     """Set the engine back to birth and say what is not as at birth (nothing, if all is well).
 
     What a run left over (blocks lost, references kept, transfers that never end) is told and then removed by force where that
-    can be done, so that it isn't blamed on the next run. If complaints remain at a second call, the life is over.
+    can be done, so that it isn't blamed on the next run. If complaints remain at a second call, the engine is over.
     """
     complaints = _drain(engine)
     complaints += [f"{name}: {value}" for name, value in _left(engine).items() if value]

@@ -14,7 +14,7 @@ PAGE_BYTES_AT_MOST: Final = 1 << 20
 
 
 def engine_settings(config: EngineConfig) -> Any:
-    """vLLM's own configuration of a life."""
+    """vLLM's own configuration of an engine."""
     from vllm.engine.arg_utils import EngineArgs
 
     more: dict[str, Any] = {}

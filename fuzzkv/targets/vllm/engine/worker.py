@@ -1,11 +1,11 @@
-"""``python -m fuzzkv.targets.vllm.engine.worker JOB.json FD``: one life. Reads schedules from standard input,
+"""``python -m fuzzkv.targets.vllm.engine.worker JOB.json FD``: one engine. Reads schedules from standard input,
 one JSON line each, and answers each with one JSON line on file descriptor ``FD``; ends when its input
 does.
 
 ``JOB.json`` holds ``{"config": ..., "watchers": ["module:factory", ...], "checks": bool}``; a factory is
 called with the engine and gives a :class:`~fuzzkv.targets.vllm.engine.driver.Watcher`. Answers: ``ready`` or
 ``error`` once, then ``history`` for each schedule, with the memory of the process (``rss``, MiB) and whether
-the life is ``over``.
+the engine is ``over``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from fuzzkv.targets.vllm.schedule import schedule_from_json
 
 
 def main(argv: list[str]) -> int:
-    """Run the life; 0 when its input ended, 1 after an error (which the last line tells)."""
+    """Run the engine; 0 when its input ended, 1 after an error (which the last line tells)."""
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1)
     with os.fdopen(int(argv[1]), "w", encoding="utf-8") as out:
@@ -47,7 +47,7 @@ def main(argv: list[str]) -> int:
         except Exception as error:
             traceback.print_exc()
             reason = f"{type(error).__name__}: {error}"[:1000]
-            say("error", code="FKV052", value="a life", reason=reason, cure="Read the worker's log.")
+            say("error", code="FKV052", value="an engine", reason=reason, cure="Read the worker's log.")
             return 1
     return 0
 

@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.database import choices_to_bytes
 
+from fuzzkv.core.results import Failure
 from fuzzkv.strategies.memory import StartFrom
-from fuzzkv.targets.vllm.history import LiveViolation
 from fuzzkv.targets.vllm.plugin.record import Report, RuleBroken
 
 CallCode = tuple[int, int, int]
@@ -35,7 +35,7 @@ World = Callable[[Sequence[CallCode], Report], None]
 class Broken:
     """A rule that was broken, how, and the shortest calls that show it."""
 
-    violation: LiveViolation
+    violation: Failure
     calls: tuple[str, ...]
 
 
@@ -73,14 +73,14 @@ def explore(world: World, kinds: int, *, seed: int, examples: int) -> Exercised:
         found.checked += report.checked
         if broken is None:
             continue
-        known = shortest.get(broken.what)
+        known = shortest.get(broken.action)
         if known is None or len(calls) < len(known):
-            shortest[broken.what] = calls
+            shortest[broken.action] = calls
     for rule, calls in sorted(shortest.items()):
         least = _shrink(world, kinds, calls, rule, seed)
         report = Report(strict=True)
         violation = _first(world, least, report)
-        assert violation is not None and violation.what == rule
+        assert violation is not None and violation.action == rule
         found.broken[rule] = Broken(violation, tuple(transcript(world, least)))
     return found
 
@@ -103,16 +103,16 @@ def _draw(drawn: random.Random, kinds: int) -> Iterable[CallCode]:
         yield drawn.choice(among), drawn.randint(0, LARGEST), drawn.randint(0, LARGEST)
 
 
-def _first(world: World, calls: Sequence[CallCode], report: Report) -> LiveViolation | None:
+def _first(world: World, calls: Sequence[CallCode], report: Report) -> Failure | None:
     try:
         world(calls, report)
     except RuleBroken as broken:
         return broken.violation
     except Exception:
         # A call of the object failed: the watch has noted whose fault that is.
-        if not report.violations:
+        if not report.failures:
             raise
-    return report.violations[0] if report.violations else None
+    return report.failures[0] if report.failures else None
 
 
 def _leave_out(
@@ -139,7 +139,7 @@ def _shrink(
 
     def breaks(tried: Sequence[CallCode]) -> bool:
         broken = _first(world, tried, Report(strict=True))
-        return broken is not None and broken.what == rule
+        return broken is not None and broken.action == rule
 
     calls = _leave_out(calls, breaks)
     choices: list[int | bool] = []

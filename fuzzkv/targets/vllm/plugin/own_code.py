@@ -1,6 +1,6 @@
 """A user's own engine code in a hunt: a ``CachePolicy`` or an ``OffloadingSpec`` named by path becomes a live policy.
 
-Its lives import it by name, so its folder goes into ``PYTHONPATH``; what it is told to do is watched at vLLM's boundary
+Its engines import it by name, so its folder goes into ``PYTHONPATH``; what it is told to do is watched at vLLM's boundary
 (:mod:`fuzzkv.targets.vllm.plugin`).  A case names it as ``user:Class`` and never where it lies: to replay it, the path has to be
 allowed again.
 """
@@ -59,7 +59,7 @@ def _tier(code: EngineCode, source: Path) -> dict[str, str]:
         raise UsageError(
             code="FKV121",
             value=repr(code.named),
-            reason="is a KV connector, and lives of a hunt have vLLM's own",
+            reason="is a KV connector, and engines of a hunt have vLLM's own",
             cure="Watch it in your own tests: docs/engine-code.md.",
         )
     file = code.named.rpartition(":")[0].endswith(".py")

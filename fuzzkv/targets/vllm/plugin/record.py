@@ -1,11 +1,11 @@
-"""The record of the watches: breaches as violations, and how often each rule was put to the test."""
+"""The record of the watches: breaches as failures, and how often each rule was put to the test."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
 
-from fuzzkv.targets.vllm.history import LiveViolation
+from fuzzkv.core.results import Failure
 from fuzzkv.targets.vllm.plugin.rules import RULES
 
 MOST = 20
@@ -15,7 +15,7 @@ MOST = 20
 class RuleBroken(Exception):
     """A strict report met its first breach: nothing after it can be judged."""
 
-    def __init__(self, violation: LiveViolation) -> None:
+    def __init__(self, violation: Failure) -> None:
         super().__init__(violation.text)
         self.violation = violation
 
@@ -24,7 +24,7 @@ class Report:
     """Collects what the watches see.
 
     ``now`` tells the event and the engine step of a breach (both -1 without it).  A ``strict`` report raises
-    :class:`RuleBroken` at the first breach; otherwise the engine goes on, and ``violations`` keeps up to ``MOST`` a rule.
+    :class:`RuleBroken` at the first breach; otherwise the engine goes on, and ``failures`` keeps up to ``MOST`` a rule.
     ``checked`` counts how often each rule was put to the test, ``broken`` how often it was broken.  Who exercises an object
     tells each call to ``told``.
     """
@@ -35,7 +35,7 @@ class Report:
         self.now, self.strict = now, strict
         self.checked: Counter[str] = Counter()
         self.broken: Counter[str] = Counter()
-        self.violations: list[LiveViolation] = []
+        self.failures: list[Failure] = []
         self.told: Callable[[str], None] = lambda line: None
 
     def check(self, rule: str, holds: bool, text: str, *about: object, page: int = -1) -> bool:
@@ -47,17 +47,17 @@ class Report:
             return True
         self.broken[rule] += 1
         event, step = self.now()
-        found = LiveViolation(
+        found = Failure(
             invariant=RULES[rule].invariant,
-            what=rule,
+            action=rule,
             event=event,
-            step=step,
+            stamp=step,
             request=-1,
             page=page,
             text=f"{RULES[rule].keeper}: {text.format(*map(named, about))} ({RULES[rule].text})",
         )
         if self.broken[rule] <= MOST:
-            self.violations.append(found)
+            self.failures.append(found)
         if self.strict:
             raise RuleBroken(found)
         return False

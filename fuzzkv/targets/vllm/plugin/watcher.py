@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from fuzzkv.targets.vllm.history import LiveViolation
+from fuzzkv.core.results import Failure
 from fuzzkv.targets.vllm.plugin.cache_policy import PolicyWatch, watch_policy
 from fuzzkv.targets.vllm.plugin.connector import ConnectorLedger, ConnectorWatch, watch_connector
 from fuzzkv.targets.vllm.plugin.manager import ManagerWatch, watch_manager
@@ -31,19 +31,19 @@ class BoundaryWatcher:
         for watch in self.watches:
             watch.forget()
         self.report.broken.clear()
-        self.report.violations.clear()
+        self.report.failures.clear()
         self._told = 0
 
     def before_step(self, engine: Any) -> None:
         """Nothing: every call is checked as it comes."""
 
-    def after_step(self, engine: Any) -> Iterable[LiveViolation]:
+    def after_step(self, engine: Any) -> Iterable[Failure]:
         """Violations since the last step."""
-        news = self.report.violations[self._told :]
+        news = self.report.failures[self._told :]
         self._told += len(news)
         return news
 
-    def end(self, engine: Any) -> Iterable[LiveViolation]:
+    def end(self, engine: Any) -> Iterable[Failure]:
         """Violations at the end of the run; where the engine is idle, nothing may be under way any more."""
         if not engine.busy() and not engine.unfinished():
             for watch in self.watches:
@@ -83,5 +83,5 @@ def _sides(engine: Any) -> list[Any]:
 
 
 def watch(engine: Any) -> BoundaryWatcher:
-    """A watcher for a life in a process of its own (``fuzzkv.targets.vllm.plugin.watcher:watch``)."""
+    """A watcher for an engine in a process of its own (``fuzzkv.targets.vllm.plugin.watcher:watch``)."""
     return BoundaryWatcher()

@@ -1,8 +1,8 @@
-"""Lives that start in a third of the time: a process that has imported the engine once, and forks for every life.
+"""Engines that start in a third of the time: a process that has imported the engine once, and forks for every engine.
 
-Importing vLLM costs more than making an engine of it.  The nursery does that once, before it has threads or a device, and
-then waits; :meth:`Nursery.command` is what is started in the place of a worker (or a control): a small process that hands
-its own streams over, stands for the life (its exit is the life's exit, its death is the life's death), and passes signals
+Importing vLLM costs more than making an engine of it.  The fork server does that once, before it has threads or a device, and
+then waits; :meth:`ForkServer.command` is what is started in the place of a worker (or a control): a small process that hands
+its own streams over, stands for the engine (its exit is the engine's exit, its death is the engine's death), and passes signals
 on.  Both are :mod:`fuzzkv.targets.vllm.pool.fork_server_main`.
 """
 
@@ -19,14 +19,14 @@ from fuzzkv.core.scratch import Scratch
 from fuzzkv.targets.vllm.engine.internals import environment
 
 PATIENCE: Final = 240.0
-"""Seconds in which a nursery has to be ready."""
+"""Seconds in which a fork server has to be ready."""
 ENDS: Final = 5.0
 """Seconds in which it has to end when it is told to."""
 SERVER: Final = Path(__file__).with_name("fork_server_main.py")
 
 
-class Nursery:
-    """A nursery of this process, in ``interpreter``.  It ends with :meth:`close`, and when this process is gone."""
+class ForkServer:
+    """A fork server of this process, in ``interpreter``.  It ends with :meth:`close`, and when this process is gone."""
 
     def __init__(self, interpreter: Interpreter = HERE) -> None:
         self._scratch = Scratch()
@@ -40,7 +40,7 @@ class Nursery:
         )
 
     def ready(self) -> bool:
-        """Wait until it takes lives; False if it died or took too long, and workers have to start by themselves."""
+        """Wait until it takes engines; False if it died or took too long, and workers have to start by themselves."""
         end = time.monotonic() + PATIENCE
         while not self.socket.exists():
             if self._child.status is not None or time.monotonic() > end:
@@ -53,7 +53,7 @@ class Nursery:
         return (self._python, "-S", "-E", "-P", str(SERVER), str(self.socket), module)
 
     def close(self) -> None:
-        """End it, the lives that are left, and what they have left in the temporary folder."""
+        """End it, the engines that are left, and what they have left in the temporary folder."""
         self._child.end_input()
         try:
             self._child.wait(ENDS)

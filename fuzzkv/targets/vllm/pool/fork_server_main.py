@@ -29,7 +29,7 @@ WORD: Final = b"U"
 
 
 def stand_in(argv: Sequence[str]) -> int:
-    """Hand this process's streams to the nursery, wait for the life's end, and end in the same way."""
+    """Hand this process's streams to the fork server, wait for the engine's end, and end in the same way."""
     link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     link.connect(argv[0])
     signal.signal(signal.SIGUSR1, lambda number, frame: link.sendall(WORD))
@@ -37,7 +37,7 @@ def stand_in(argv: Sequence[str]) -> int:
     word = "\n".join(argv[1:3]).encode()
     link.sendmsg([word], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, streams.tobytes())])
     for stream in streams:
-        # The other ends have to see when the life closes them.
+        # The other ends have to see when the engine closes them.
         os.close(stream)
     said = b""
     while data := link.recv(64):
@@ -50,7 +50,7 @@ def stand_in(argv: Sequence[str]) -> int:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Import the engine, then fork a life for every stand-in, until the standard input ends."""
+    """Import the engine, then fork an engine for every stand-in, until the standard input ends."""
     gc.disable()
     _import_engine()
     gc.collect()
@@ -59,7 +59,7 @@ def main(argv: Sequence[str]) -> int:
     server.bind(f"{argv[0]}.new")
     server.listen(16)
     os.rename(f"{argv[0]}.new", argv[0])
-    lives: dict[int, socket.socket] = {}
+    instances: dict[int, socket.socket] = {}
     waker, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
@@ -70,16 +70,16 @@ def main(argv: Sequence[str]) -> int:
         while True:
             for key, _ in selector.select():
                 if key.fileobj is server:
-                    _adopt(server, lives, selector)
+                    _adopt(server, instances, selector)
                 elif key.fd == sys.stdin.fileno():
-                    for pid in lives:
+                    for pid in instances:
                         _kill(pid, signal.SIGKILL)
                     return 0
                 elif key.fd == waker:
                     os.read(waker, 4096)
-                    _bury(lives, selector)
+                    _bury(instances, selector)
                 else:
-                    _heed(key.data, lives)
+                    _heed(key.data, instances)
 
 
 def _import_engine() -> None:
@@ -93,7 +93,9 @@ def _import_engine() -> None:
     import fuzzkv.targets.vllm.engine.worker  # noqa: F401
 
 
-def _adopt(server: socket.socket, lives: dict[int, socket.socket], selector: selectors.BaseSelector) -> None:
+def _adopt(
+    server: socket.socket, instances: dict[int, socket.socket], selector: selectors.BaseSelector
+) -> None:
     link, _ = server.accept()
     word, ancillary, _, _ = link.recvmsg(1 << 16, socket.CMSG_SPACE(FDS * array.array("i").itemsize))
     streams = array.array("i")
@@ -104,12 +106,12 @@ def _adopt(server: socket.socket, lives: dict[int, socket.socket], selector: sel
         _live(word.decode().split("\n", 1), streams.tolist(), [server.fileno(), link.fileno()])
     for stream in streams:
         os.close(stream)
-    lives[pid] = link
+    instances[pid] = link
     selector.register(link, selectors.EVENT_READ, pid)
 
 
 def _live(word: Sequence[str], streams: Sequence[int], others: Sequence[int]) -> None:
-    """The life, in the child: ``word`` is its module and argument.  It never returns."""
+    """The engine, in the child: ``word`` is its module and argument.  It never returns."""
     status = 1
     try:
         os.setsid()
@@ -130,7 +132,7 @@ def _live(word: Sequence[str], streams: Sequence[int], others: Sequence[int]) ->
         os._exit(status)
 
 
-def _bury(lives: dict[int, socket.socket], selector: selectors.BaseSelector) -> None:
+def _bury(instances: dict[int, socket.socket], selector: selectors.BaseSelector) -> None:
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -138,17 +140,17 @@ def _bury(lives: dict[int, socket.socket], selector: selectors.BaseSelector) -> 
             return
         if not pid:
             return
-        if (link := lives.pop(pid, None)) is not None:
+        if (link := instances.pop(pid, None)) is not None:
             selector.unregister(link)
             with contextlib.suppress(OSError):
                 link.sendall(str(os.waitstatus_to_exitcode(status)).encode())
             link.close()
 
 
-def _heed(pid: int, lives: dict[int, socket.socket]) -> None:
-    if pid in lives:
+def _heed(pid: int, instances: dict[int, socket.socket]) -> None:
+    if pid in instances:
         with contextlib.suppress(OSError):
-            if lives[pid].recv(64):
+            if instances[pid].recv(64):
                 _kill(pid, signal.SIGUSR1)
                 return
         _kill(pid, signal.SIGKILL)  # nobody stands for it any more

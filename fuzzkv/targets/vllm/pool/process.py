@@ -1,4 +1,4 @@
-"""A life in a process of its own: started, asked schedule by schedule, killed when it hangs. Its hang or death is a result."""
+"""An engine in a process of its own: started, asked schedule by schedule, killed when it hangs. Its hang or death is a result."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from fuzzkv.errors import EnvironmentFailure
 from fuzzkv.targets.vllm.engine.config import EngineConfig
 from fuzzkv.targets.vllm.engine.internals import environment
 from fuzzkv.targets.vllm.history import LiveHistory, history_from_json
-from fuzzkv.targets.vllm.pool.engine_pool import LifeDied
+from fuzzkv.targets.vllm.pool.engine_pool import EngineDied
 from fuzzkv.targets.vllm.schedule import LiveSchedule
 
 START_SECONDS: Final = 240.0
 RUN_SECONDS: Final = 120.0
 MEMORY: Final = 2048
-"""MiB. A life with the tiny model was seen to grow from 0.7 to 1.1 GB over its first 750 schedules, more slowly with time;
+"""MiB. An engine with the tiny model was seen to grow from 0.7 to 1.1 GB over its first 750 schedules, more slowly with time;
 the same schedules over again add nothing, so it is what the engine keeps for sizes that it hasn't met before."""
 
 
-class ProcessLife:
-    """One life. ``watchers`` are ``module:factory`` names of oracles that look on inside; ``folder`` gets job and log (by default one
+class EngineProcess:
+    """One engine. ``watchers`` are ``module:factory`` names of oracles that look on inside; ``folder`` gets job and log (by default one
     that is removed at the end, unless the engine refused); ``interpreter`` runs it; ``command`` replaces the worker: a fork server's
     stand-in, or a toy.
 
-    A life that said that its engine can't be trusted any more, or that has taken more than ``memory`` MiB, is started anew at the
+    An engine that said that its engine can't be trusted any more, or that has taken more than ``memory`` MiB, is started anew at the
     next run. :attr:`rss` is the most memory that
     its process had so far (MiB), :attr:`starts` how many processes there were. Raises FKV052 when the engine can't start.
     """
@@ -57,10 +57,10 @@ class ProcessLife:
         self._scratch = Scratch()
         self.folder = folder or self._scratch.folder
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.log = self.folder / "life.log"
+        self.log = self.folder / "engine.log"
         self.rss = self.starts = 0
         self.engine = ""
-        self._job = self.folder / "life.job.json"
+        self._job = self.folder / "engine.job.json"
         job = {"config": config.as_json(), "watchers": list(watchers), "checks": checks}
         atomic_write(self._job, json.dumps(job).encode())
         self._command = list(command or interpreter.command("fuzzkv.targets.vllm.engine.worker"))
@@ -73,7 +73,7 @@ class ProcessLife:
             raise
 
     def run(self, schedule: LiveSchedule) -> LiveHistory:
-        """Run one schedule from a reset engine. Raises ``LifeDied`` (``died``, ``hung``); the next run starts another process."""
+        """Run one schedule from a reset engine. Raises ``EngineDied`` (``died``, ``hung``); the next run starts another process."""
         if self._child is None:
             self._start()
         assert self._child is not None
@@ -82,12 +82,12 @@ class ProcessLife:
         if answer["type"] != "history":
             text = f"{answer.get('code')}: {answer.get('reason')}"
             self._end()
-            raise LifeDied("died", text)
+            raise EngineDied("died", text)
         try:
             history = history_from_json(answer["history"])
         except (KeyError, TypeError, ValueError) as error:
             self._end()
-            raise LifeDied("died", f"its answer is no history ({error})") from error
+            raise EngineDied("died", f"its answer is no history ({error})") from error
         if answer.get("over") or int(answer.get("rss", 0)) > self.memory:
             self._end()
         return history
@@ -97,7 +97,7 @@ class ProcessLife:
         self._end()
         self._scratch.remove()
 
-    def __enter__(self) -> ProcessLife:
+    def __enter__(self) -> EngineProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -114,7 +114,7 @@ class ProcessLife:
         self.starts += 1
         try:
             answer = self._answer(self.start_seconds)
-        except LifeDied as death:
+        except EngineDied as death:
             raise self._refused(f"it {death.what} while it started: {death.text}") from death
         if answer["type"] != "ready":
             raise self._refused(str(answer.get("reason")), str(answer.get("code", "FKV052")))
@@ -126,21 +126,21 @@ class ProcessLife:
             child.kill()
 
     def _answer(self, seconds: float) -> dict[str, Any]:
-        """The next line, or :class:`LifeDied` and a dead process."""
+        """The next line, or :class:`EngineDied` and a dead process."""
         assert self._child is not None
         try:
             line = self._child.line(seconds)
         except (ChildDied, ChildHung) as error:
             self._child = None
             what = "hung" if isinstance(error, ChildHung) else "died"
-            raise LifeDied(what, str(error)) from error
+            raise EngineDied(what, str(error)) from error
         try:
             answer = json.loads(line)
             self.rss = max(self.rss, int(answer.get("rss", 0)))
             kind = answer["type"]
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             self._end()
-            raise LifeDied("died", f"its answer is not well formed ({error})") from error
+            raise EngineDied("died", f"its answer is not well formed ({error})") from error
         return {**answer, "type": kind}
 
     def _refused(self, reason: str, code: str = "FKV052") -> EnvironmentFailure:

@@ -12,7 +12,7 @@ from random import Random
 from fuzzkv.targets.vllm.conform.conformance import LOOKING, run_one
 from fuzzkv.targets.vllm.conform.small_configs import configured, draw
 from fuzzkv.targets.vllm.policies import resolve
-from fuzzkv.targets.vllm.pool.process import ProcessLife
+from fuzzkv.targets.vllm.pool.process import EngineProcess
 from fuzzkv.targets.vllm.schedule import LiveSchedule
 
 SPECS = ("Twin", "Deaf", "FailedDone", "DoubleFree", "ForgottenPin", "WrongChunk")
@@ -37,10 +37,10 @@ def main() -> None:
     for spec in sys.argv[1:] or SPECS:
         tier = replace(config.tier, spec=spec, spec_module="tests.targets.vllm.conform.spoilt")
         random = Random("mutants")
-        with ProcessLife(replace(config, tier=tier), watchers=(LOOKING,)) as life:
+        with EngineProcess(replace(config, tier=tier), watchers=(LOOKING,)) as instance:
             for n in range(1, SCHEDULES + 1):
                 schedule = draw(random, policies) if n > 1 else LiveSchedule(12, 256, LOADING)
-                found = run_one(life, schedule)[1].unexplained
+                found = run_one(instance, schedule)[1].unexplained
                 if found:
                     print(f"{spec}: schedule {n}: {found[0].kind} ({found[0].what}): {found[0].text}")
                     break

@@ -92,16 +92,16 @@ def main() -> None:
     from fuzzkv.targets.vllm.conform.small_configs import configured
     from fuzzkv.targets.vllm.conform.translate import translate
     from fuzzkv.targets.vllm.policies import resolve
-    from fuzzkv.targets.vllm.pool.process import ProcessLife
+    from fuzzkv.targets.vllm.pool.process import EngineProcess
 
     kept = {}
     for names in SETS:
-        with ProcessLife(configured(resolve(names) if names else ()), watchers=(LOOKING,)) as life:
+        with EngineProcess(configured(resolve(names) if names else ()), watchers=(LOOKING,)) as instance:
             for name, (pool, events) in SCHEDULES.items():
                 if ONLY.get(name, "+".join(names)) != "+".join(names):
                     continue
                 schedule = LiveSchedule(pool, 256, events)
-                run = life.run(schedule)
+                run = instance.run(schedule)
                 if translate(run, pool).cut:
                     continue
                 history = {**run.as_json(), "margins": []}

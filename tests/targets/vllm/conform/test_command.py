@@ -1,4 +1,4 @@
-"""The command, over lives that play recorded logs back."""
+"""The command, over engines that play recorded logs back."""
 
 from __future__ import annotations
 

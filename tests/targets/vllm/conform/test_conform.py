@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from fuzzkv.core.results import Failure
 from fuzzkv.errors import UsageError
 from fuzzkv.targets.vllm.conform.chains import Chains, TooManyTexts
 from fuzzkv.targets.vllm.conform.conformance import chosen, conformance, exit_code, report, sets_of
@@ -16,8 +17,8 @@ from fuzzkv.targets.vllm.conform.model_mirror import DEVICE_KEYS, SPILL, STORE_K
 from fuzzkv.targets.vllm.conform.observing import LOOK
 from fuzzkv.targets.vllm.conform.small_configs import MOST, configured, draw
 from fuzzkv.targets.vllm.conform.translate import Translated, translate
-from fuzzkv.targets.vllm.history import LiveHistory, LiveViolation, Row
-from fuzzkv.targets.vllm.pool.engine_pool import LifeDied
+from fuzzkv.targets.vllm.history import LiveHistory, Row
+from fuzzkv.targets.vllm.pool.engine_pool import EngineDied
 from fuzzkv.targets.vllm.schedule import LiveSchedule
 from tests.targets.vllm.conform.recorded import SCHEDULES, late_stores, places, recorded, with_log
 
@@ -234,11 +235,11 @@ def test_policies_without_translation_are_refused() -> None:
         chosen(["vllm:lora"])
 
 
-# -- the way of a run, over a life that plays logs back -----------------------------------------------------
+# -- the way of a run, over an engine that plays logs back -----------------------------------------------------
 
 
 class Played:
-    """A life that answers every schedule with a recorded run of its set."""
+    """An engine that answers every schedule with a recorded run of its set."""
 
     def __init__(self, history: LiveHistory | None) -> None:
         self.history, self.runs = history, 0
@@ -246,7 +247,7 @@ class Played:
     def run(self, schedule: LiveSchedule) -> LiveHistory:
         self.runs += 1
         if self.history is None:
-            raise LifeDied("hung", "no answer")
+            raise EngineDied("hung", "no answer")
         return self.history
 
     def __enter__(self) -> Played:
@@ -278,7 +279,7 @@ def test_what_is_not_explained_is_shrunk_and_told(died: bool) -> None:
 
 def test_what_the_engine_s_own_checks_find_is_told() -> None:
     history, frames = run_of(NAMES[0])
-    odd = LiveHistory(**{**history.__dict__, "violations": (LiveViolation("I11", "leak"),)})
+    odd = LiveHistory(**{**history.__dict__, "failures": (Failure("I11", "leak"),)})
     assert [d.what for d in translate(odd, frames).unexplained] == ["violation"]
 
 

@@ -166,7 +166,7 @@ def step(connector: Store, metadata: Any, finished: set[str]) -> None:
 def test_a_clean_connector_breaks_no_rule_and_every_rule_is_tested() -> None:
     report = Report()
     drive(Store(), report)
-    assert not report.violations
+    assert not report.failures
     assert {rule.id for rule in rules_of("KVConnector")} - set(report.checked) == {"connector-returns"}
 
 
@@ -179,7 +179,7 @@ def test_a_broken_connector_is_found(rule: str) -> None:
     report = Report(strict=True)
     with pytest.raises(Exception):  # noqa: B017, PT011 - the breach, or the mutant's own error
         drive(mutants()[rule](), report)
-    assert report.violations[0].what == rule
+    assert report.failures[0].action == rule
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_an_engine_that_calls_wrongly_is_found(rule: str, wrong: Callable[[Any, 
     connector = Store()
     watch_connector(connector, report)
     wrong(connector, SimpleNamespace(request_id="a", num_tokens=64, prompt="p"))
-    assert [v.what for v in report.violations] == [rule] and report.violations[0].text.startswith("engine: ")
+    assert [v.action for v in report.failures] == [rule] and report.failures[0].text.startswith("engine: ")
 
 
 def test_a_stopped_watch_gives_the_methods_back() -> None:

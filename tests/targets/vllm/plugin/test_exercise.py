@@ -36,7 +36,7 @@ def test_a_broken_policy_is_found(rule: str) -> None:
     found = exercise_policy(POLICIES[rule], seed=1, examples=150)
     assert rule in found.broken, found.broken.keys()
     broken = found.broken[rule]
-    assert broken.violation.what == rule and len(broken.calls) <= 16, broken.calls
+    assert broken.violation.action == rule and len(broken.calls) <= 16, broken.calls
 
 
 @pytest.mark.parametrize("rule", MANAGERS)

@@ -67,7 +67,7 @@ def test_an_engine_that_calls_wrongly_is_found(rule: str, wrong: Callable[[Any],
     watch_manager(manager, report)
     with pytest.raises(Exception):  # noqa: B017, PT011 - the breach, or what the call came to
         wrong(manager)
-    assert [v.what for v in report.violations] == [rule]
+    assert [v.action for v in report.failures] == [rule]
 
 
 def test_what_the_engine_never_completes_is_told_when_it_is_idle() -> None:
@@ -78,8 +78,8 @@ def test_what_the_engine_never_completes_is_told_when_it_is_idle() -> None:
     manager.complete_store({key(0)}, A)
     manager.prepare_load([key(0)], A)
     watch.settled()
-    assert {v.what for v in report.violations} == {"engine-completes"}
-    assert [v.text.split(" (")[0] for v in report.violations] == [
+    assert {v.action for v in report.failures} == {"engine-completes"}
+    assert [v.text.split(" (")[0] for v in report.failures] == [
         "engine: k0 still has 1 loads under way",
         "engine: k1 still has a store under way",
     ]
@@ -91,7 +91,7 @@ def test_after_an_illegal_call_a_failure_is_not_the_managers() -> None:
     manager.on_new_request(A)
     with pytest.raises(KeyError):
         manager.complete_load([key(3)], A)
-    assert [v.what for v in report.violations] == ["engine-complete-known"]
+    assert [v.action for v in report.failures] == ["engine-complete-known"]
 
 
 def test_the_end_of_a_transfer_that_the_manager_tore_is_not_the_engines() -> None:
@@ -105,7 +105,7 @@ def test_the_end_of_a_transfer_that_the_manager_tore_is_not_the_engines() -> Non
     manager.prepare_store([key(0)], A)
     manager.prepare_store([key(1)], A)
     manager.complete_store({key(0)}, A)
-    assert [v.what for v in report.violations] == ["manager-store-pin"]
+    assert [v.action for v in report.failures] == ["manager-store-pin"]
 
 
 def test_managers_of_several_tiers_may_find_what_they_were_not_told() -> None:
@@ -116,7 +116,7 @@ def test_managers_of_several_tiers_may_find_what_they_were_not_told() -> None:
         manager.at[key(7)] = 3
         manager.ready.add(key(7))
         manager.lookup(key(7), A)
-        assert bool(report.violations) is sole
+        assert bool(report.failures) is sole
 
 
 def test_a_report_keeps_a_few_breaches_of_a_rule_and_counts_all() -> None:
@@ -124,8 +124,8 @@ def test_a_report_keeps_a_few_breaches_of_a_rule_and_counts_all() -> None:
     watch_manager(manager, report)
     for _ in range(2 * MOST):
         manager.lookup(key(0), B)
-    assert len(report.violations) == MOST and report.broken["engine-request-open"] == 2 * MOST
-    assert (report.violations[0].event, report.violations[0].step) == (3, 9)
+    assert len(report.failures) == MOST and report.broken["engine-request-open"] == 2 * MOST
+    assert (report.failures[0].event, report.failures[0].stamp) == (3, 9)
 
 
 def test_a_stopped_watch_gives_back_what_was_there() -> None:

@@ -14,7 +14,7 @@ import pytest
 from fuzzkv.targets.vllm.engine.config import EngineConfig, TierConfig
 from fuzzkv.targets.vllm.plugin.manager_calls import exercise_manager
 from fuzzkv.targets.vllm.plugin.parts import Parts, engine_parts
-from fuzzkv.targets.vllm.pool.process import ProcessLife
+from fuzzkv.targets.vllm.pool.process import EngineProcess
 from fuzzkv.targets.vllm.replay.engine import installed
 from fuzzkv.targets.vllm.schedule import LiveSchedule
 from tests.targets.vllm.conftest import without_solver
@@ -66,8 +66,8 @@ def test_in_a_live_engine_the_request_waits_forever(parts: Parts, tmp_path: Path
             tier=TierConfig(spec="TwoTiers", spec_module="tests.targets.vllm.plugin.tiers", frames=frames),
         )
         watchers = ["fuzzkv.targets.vllm.plugin.watcher:watch"]
-        with ProcessLife(config, watchers=watchers, folder=tmp_path / str(frames)) as life:
-            history = life.run(schedule)
-        assert [v.what for v in history.violations if v.what != "not-reset"] == what
+        with EngineProcess(config, watchers=watchers, folder=tmp_path / str(frames)) as instance:
+            history = instance.run(schedule)
+        assert [v.action for v in history.failures if v.action != "not-reset"] == what
         if not what:
             assert history.tokens[0] == history.tokens[1] and history.counters["steps"] < 40

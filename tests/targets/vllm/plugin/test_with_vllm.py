@@ -171,7 +171,7 @@ def test_the_watches_on_a_live_engine_see_all_and_change_nothing(driver: Any, li
         watched = driver.run(schedule)
     finally:
         watcher.stop()
-    assert watched == plain and not plain.violations
+    assert watched == plain and not plain.failures
     for rule in (
         "policy-evict-exact",
         "manager-hit-ready",

@@ -34,7 +34,7 @@ def test_a_transfer_that_never_ends_is_told_when_the_engine_is_idle() -> None:
     blocks = SimpleNamespace(block_ids=[1], group_sizes=[1], block_indices=[0])
     worker.submit_store(7, blocks, SimpleNamespace(block_ids=[0]))
     watch.settled()
-    assert [v.what for v in report.violations] == ["worker-ends"] and report.violations[0].invariant == "I13"
+    assert [v.action for v in report.failures] == ["worker-ends"] and report.failures[0].invariant == "I13"
 
 
 def test_failures_that_a_schedule_chose_are_not_the_workers() -> None:
@@ -49,7 +49,7 @@ def test_failures_that_a_schedule_chose_are_not_the_workers() -> None:
         blocks = SimpleNamespace(block_ids=[1], group_sizes=[1], block_indices=[0])
         worker.submit_store(7, blocks, SimpleNamespace(block_ids=[0]))
         worker.get_finished()
-        assert bool(report.violations) is not may_fail
+        assert bool(report.failures) is not may_fail
 
 
 def test_pages_of_groups_and_of_chunks_that_begin_within() -> None:

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 import pytest
 
+from fuzzkv.core.results import Outcome
 from fuzzkv.semantics.layout import INT4, NP
 from fuzzkv.semantics.policy import Policy
 from fuzzkv.semantics.schedule import Config, Schedule
 from fuzzkv.simulator.bulk.engine import BulkEngine
 from fuzzkv.simulator.history import History, Record, run_history
-from fuzzkv.simulator.outcome import ArmOutcome
 from fuzzkv.targets.vllm.replay.script import Op, parse_script, validate
 from fuzzkv.targets.vllm.replay.translate import KINDS, job_of, script_of
 
@@ -25,7 +25,7 @@ def history(rows: Iterable[Row], policies: tuple[str, ...] = ("a",)) -> History:
         schedule=Schedule(("a",), ((0, 1, 0),)),
         policies=policies,
         records=records,
-        outcome=ArmOutcome((), (0,) * NP, 0),
+        outcome=Outcome((), (0,) * NP, 0),
         latencies=(),
         exercised={},
         refused={},

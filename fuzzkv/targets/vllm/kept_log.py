@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from fuzzkv.targets.vllm.arms import Arm
+from fuzzkv.targets.base import Arm
 from fuzzkv.targets.vllm.history import LiveHistory
+from fuzzkv.targets.vllm.policies import LivePolicy
 
 SCHEMA_VERSION: Final = 1
 MOST_ROWS: Final = 4000
@@ -20,7 +21,7 @@ COUNTED: Final = ("hits", "loads", "preemptions", "stores", "window_frees")
 """What an arm is asked for besides what shows that its policies acted."""
 
 
-def history_of(arms: Sequence[Arm]) -> dict[str, Any] | None:
+def history_of(arms: Sequence[Arm[LivePolicy]]) -> dict[str, Any] | None:
     """The kept history of arms of all subsets, the whole set last; ``None`` where the log is too long or there is none."""
     log = arms[-1].history.log
     if not log or len(log) > MOST_ROWS or any(len(row) > MOST_NUMBERS for row in log):
@@ -32,7 +33,7 @@ def history_of(arms: Sequence[Arm]) -> dict[str, Any] | None:
     }
 
 
-def _arm(arm: Arm) -> dict[str, Any]:
+def _arm(arm: Arm[LivePolicy]) -> dict[str, Any]:
     history: LiveHistory = arm.history
     wanted = {name for policy in arm.policies for name in policy.exercised} | set(COUNTED)
     return {

@@ -1,36 +1,26 @@
-"""Which sets of live policies a hunt looks at: pairs, then triples; or larger sets that cover them, where there are too many.
+"""Which sets of policies a hunt looks at: pairs, then triples; or larger sets that cover them, where there are too many.
 
-An engine takes seconds to start, so every set costs a life.  A large set that fails is reduced to its smallest failing
-part (:mod:`fuzzkv.targets.vllm.arms`), so one life of six policies looks at fifteen pairs at once.
+An engine takes seconds to start, so every set costs an engine.  A large set that fails is reduced to its smallest failing
+part (:mod:`fuzzkv.targets.arms`), so one engine of six policies looks at fifteen pairs at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import combinations
-from typing import Final
+from typing import Any, Final
 
-from fuzzkv.targets.vllm.policies import LivePolicy, compatible, compose
+from fuzzkv.targets.base import Language
 
-Set = tuple[LivePolicy, ...]
+Set = tuple[Any, ...]
+"""Policies of a target."""
 Names = frozenset[str]
 SIZE: Final = 6
 """Most policies of a covering set: more of them hide each other's work."""
 
 
-def distinct(chosen: Sequence[LivePolicy]) -> bool:
-    """Whether every policy of a set changes something that the others don't: else a smaller set is the same engine."""
-    whole = _engine(chosen)
-    return all(_engine([p for p in chosen if p is not left_out]) != whole for left_out in chosen)
-
-
-def groups(policies: Sequence[LivePolicy], size: int) -> list[Set]:
-    """All sets of this size that one engine can have."""
-    return [s for s in combinations(policies, size) if compatible(s) and distinct(s)]
-
-
 def plan(
-    policies: Sequence[LivePolicy],
+    language: Language[Any],
+    policies: Sequence[Any],
     *,
     strength: int,
     most: int,
@@ -45,22 +35,28 @@ def plan(
     wanted = [
         group
         for size in range(2, strength + 1)
-        for group in groups(policies, size)
+        for group in language.groups(policies, size)
         if not any(_names(group) <= s for s in looked) and not any(b <= _names(group) for b in bad)
     ]
-    return wanted if len(wanted) <= most else list(_covering(policies, wanted, bad))
+    return wanted if len(wanted) <= most else list(_covering(language, policies, wanted, bad))
 
 
 def covered(
-    sets: Iterable[Set], policies: Sequence[LivePolicy], size: int, refused: Sequence[Set] = ()
+    language: Language[Any],
+    sets: Iterable[Set],
+    policies: Sequence[Any],
+    size: int,
+    refused: Sequence[Set] = (),
 ) -> tuple[int, int]:
     """How many of the groups of a size are within some of these sets, and how many there are that the engine takes."""
     looked, bad = [_names(s) for s in sets], [_names(s) for s in refused]
-    wanted = [g for g in map(_names, groups(policies, size)) if not any(b <= g for b in bad)]
+    wanted = [g for g in map(_names, language.groups(policies, size)) if not any(b <= g for b in bad)]
     return sum(any(group <= s for s in looked) for group in wanted), len(wanted)
 
 
-def _covering(policies: Sequence[LivePolicy], wanted: list[Set], bad: list[Names]) -> Iterator[Set]:
+def _covering(
+    language: Language[Any], policies: Sequence[Any], wanted: list[Set], bad: list[Names]
+) -> Iterator[Set]:
     left = [_names(group) for group in wanted]
     by_name = {policy.name: policy for policy in policies}
     while left:
@@ -71,7 +67,7 @@ def _covering(policies: Sequence[LivePolicy], wanted: list[Set], bad: list[Names
             for policy in policies:
                 names = _names([*chosen, policy])
                 gain = sum(policy.name in group and group <= names for group in left)
-                if gain > most and policy not in chosen and _possible([*chosen, policy], bad):
+                if gain > most and policy not in chosen and _possible(language, [*chosen, policy], bad):
                     best, most = policy, gain
             if best is None:
                 break
@@ -81,13 +77,9 @@ def _covering(policies: Sequence[LivePolicy], wanted: list[Set], bad: list[Names
         yield tuple(sorted(chosen, key=lambda p: p.name))
 
 
-def _possible(chosen: Sequence[LivePolicy], bad: list[Names]) -> bool:
-    return compatible(chosen) and distinct(chosen) and not any(b <= _names(chosen) for b in bad)
+def _possible(language: Language[Any], chosen: Sequence[Any], bad: list[Names]) -> bool:
+    return language.possible(chosen) and not any(b <= _names(chosen) for b in bad)
 
 
-def _names(policies: Iterable[LivePolicy]) -> Names:
+def _names(policies: Iterable[Any]) -> Names:
     return frozenset(policy.name for policy in policies)
-
-
-def _engine(policies: Sequence[LivePolicy]) -> tuple[object, ...]:
-    return compose(policies), frozenset(policy.drives for policy in policies) - {""}

@@ -1,0 +1,1 @@
+"""Scripts of the project: checks, and pages made from data."""
