@@ -1,6 +1,6 @@
 """The small vocabulary in which the semantics, the contract and rule policies are written.
 
-A text in this vocabulary is ordinary Python with three restrictions, which ``simulator.linker`` checks: it
+A text in this vocabulary is ordinary Python with three restrictions, which ``simulator.text_check`` checks: it
 branches only through ``ite``, ``and_``, ``or_`` and the guarded writes; it loops only over ``each(n)`` with a
 constant ``n``; it touches the state only through ``get`` and the writes.  Because of them one text has four
 uses: imported as it is, it is the plain Python interpreter; with the calls written out, it is the fast Python

@@ -2,8 +2,7 @@
 
 Starting from some functions, everything that they call is collected; ``get``, ``ite``, the guarded writes and
 so on are written out in place, names of columns and parameters become numbers, and what is left is one flat
-module of plain loops and assignments.  A text that steps outside the vocabulary is refused here, with the
-line and what to write instead.
+module of plain loops and assignments.  A text that steps outside the vocabulary is refused (``simulator.text_check``).
 """
 
 from __future__ import annotations
@@ -12,92 +11,30 @@ import ast
 import copy
 import inspect
 import re
-import textwrap
-from collections.abc import Callable, Container, Iterable
-from functools import cache
+from collections.abc import Container, Iterable
+from dataclasses import dataclass
 from typing import Any
 
-from fuzzkv.errors import UsageError
 from fuzzkv.semantics import vocabulary
 from fuzzkv.semantics.layout import COLUMNS, SIZES
-
-_EXPRESSIONS = {"get", "ite", "and_", "or_", "not_", "div", "each"}
-_STATEMENTS = {"put", "put_if", "add_if", "guard", "skip", "note"}
-_ALLOWED = (
-    ast.Assign,
-    ast.Expr,
-    ast.For,
-    ast.Return,
-    ast.Name,
-    ast.Constant,
-    ast.BinOp,
-    ast.UnaryOp,
-    ast.Compare,
-    ast.Call,
-    ast.Tuple,
-    ast.Load,
-    ast.Store,
-    ast.Add,
-    ast.Sub,
-    ast.Mult,
-    ast.USub,
-    ast.Eq,
-    ast.NotEq,
-    ast.Lt,
-    ast.LtE,
-    ast.Gt,
-    ast.GtE,
-)
-
-_CURES = {
-    ast.BoolOp: "Join with and_() or or_().",
-    ast.FloorDiv: "Divide by a constant with div().",
-    ast.Subscript: "Read with get() and write with put().",
-    ast.While: "Loop over each(n) with a constant n.",
-    ast.AugAssign: "Assign anew, or write with add_if().",
-}
-
-_ARITY = {
-    name: len(inspect.signature(getattr(vocabulary, name)).parameters)
-    for name in (_EXPRESSIONS | _STATEMENTS) - {"and_", "or_"}
-}
-
-Text = Callable[..., Any]
-
-OWN_MEMORY = frozenset({"MARK", "DUE", "NOTE"})
-"""Columns that a policy may write itself; everything else changes through primitives."""
-
-
-@cache
-def _source(function: Text) -> tuple[str, int]:
-    """A function's source and its first line, read once: Python cuts it out of the file anew each time it is asked."""
-    lines, first = inspect.getsourcelines(function)
-    return textwrap.dedent("".join(lines)), first
-
-
-def _plain(function: Text) -> ast.FunctionDef:
-    tree = ast.parse(_source(function)[0]).body[0]
-    if not isinstance(tree, ast.FunctionDef):
-        raise _refusal(function, 0, "is not a plain function", "Write it with def.")
-    if ast.get_docstring(tree) is not None:
-        tree.body = tree.body[1:] or [ast.Pass()]
-    return tree
-
-
-def _refusal(function: Text, line: int, reason: str, cure: str) -> UsageError:
-    where = f"{function.__module__}.{function.__qualname__}, line {line}"
-    return UsageError(code="FKV036", value=where, reason=reason, cure=cure)
+from fuzzkv.simulator.text_check import STATEMENTS, Text, check_text, plain, refusal
 
 
 class _WriteOut(ast.NodeTransformer):
-    """Rewrites one function's tree; ``calls`` collects the functions of the text that it calls."""
+    """Rewrites one function's tree; ``calls`` collects the functions of the text that it calls, ``looked`` every global name
+    that was looked up, with its module's names and what it stood for.
+    """
 
     def __init__(self, function: Text, returns: str, trace: bool, typed: bool) -> None:
         self.function, self.returns, self.trace, self.typed = function, returns, trace, typed
         self.calls: dict[str, Text] = {}
+        self.looked: dict[tuple[int, str], tuple[dict[str, Any], str, Any]] = {}
 
     def _value(self, name: str) -> Any:
-        return self.function.__globals__.get(name)
+        names = self.function.__globals__
+        value = names.get(name)
+        self.looked[id(names), name] = (names, name, value)
+        return value
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         value = self._value(node.id)
@@ -133,7 +70,7 @@ class _WriteOut(ast.NodeTransformer):
             return ast.Call(ast.Name("range", ast.Load()), args, [])
         target = self._value(name)
         if not inspect.isfunction(target):
-            raise _refusal(
+            raise refusal(
                 self.function,
                 inspect.getsourcelines(self.function)[1] + node.func.lineno - 1,
                 f"calls {name!r}, which is no function of the text",
@@ -151,7 +88,7 @@ class _WriteOut(ast.NodeTransformer):
     def visit_Expr(self, node: ast.Expr) -> Any:
         call = node.value
         if not (
-            isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in _STATEMENTS
+            isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in STATEMENTS
         ):
             return ast.Expr(self.visit(call))
         name = call.func.id
@@ -178,7 +115,7 @@ class _WriteOut(ast.NodeTransformer):
         """The call of a function that is one expression, written out where it stands; ``None`` for a longer
         one.
         """
-        tree = _plain(target)
+        tree = plain(target)
         only = tree.body[0]
         if len(tree.body) != 1 or not isinstance(only, ast.Return) or only.value is None:
             return None
@@ -186,6 +123,7 @@ class _WriteOut(ast.NodeTransformer):
         inner = _WriteOut(target, "", self.trace, self.typed)
         expression = inner.visit(only.value)
         self.calls.update(inner.calls)
+        self.looked.update(inner.looked)
         names = [argument.arg for argument in tree.args.args]
         substitute = _Substitute(dict(zip(names, args, strict=True)))
         return substitute.visit(expression)  # type: ignore[no-any-return]
@@ -219,90 +157,43 @@ def unique_name(function: Text) -> str:
     return re.sub(r"\W", "_", f"{function.__module__}.{function.__qualname__}")
 
 
-def check_text(function: Text) -> None:
-    """Refuse a function that leaves the vocabulary (``UsageError`` FKV036 names the line and the cure)."""
-    first = _source(function)[1]
-    if function.__code__.co_freevars:
-        names = ", ".join(function.__code__.co_freevars)
-        raise _refusal(
-            function,
-            first,
-            f"uses {names} of the function around it",
-            "Define it in its module, and read numbers from PARAM.",
-        )
-    for statement in _plain(function).body:
-        for node in ast.walk(statement):
-            line = first + getattr(node, "lineno", statement.lineno) - 1
-            if isinstance(node, ast.Call):
-                if not isinstance(node.func, ast.Name) or node.keywords:
-                    raise _refusal(
-                        function,
-                        line,
-                        "calls something by attribute or keyword",
-                        "Call a plain function by position.",
-                    )
-                takes = _ARITY.get(node.func.id, len(node.args))
-                if len(node.args) != takes:
-                    raise _refusal(
-                        function,
-                        line,
-                        f"gives {node.func.id} {len(node.args)} arguments, and it takes {takes}",
-                        "See fuzzkv/semantics/vocabulary.py.",
-                    )
-                column = _foreign_column(function, node)
-                if column:
-                    raise _refusal(
-                        function,
-                        line,
-                        f"writes {column}, which belongs to the machine",
-                        f"Use a primitive; a policy's own memory is {', '.join(sorted(OWN_MEMORY))}.",
-                    )
-            elif isinstance(node, ast.Compare) and len(node.ops) != 1:
-                raise _refusal(function, line, "chains comparisons", "Join single comparisons with and_().")
-            elif isinstance(node, ast.For) and not (
-                isinstance(node.iter, ast.Call) and getattr(node.iter.func, "id", "") == "each"
-            ):
-                raise _refusal(
-                    function,
-                    line,
-                    "loops over something else than each(n)",
-                    "Loop over each(n) with a constant n.",
-                )
-            elif not isinstance(node, _ALLOWED):
-                raise _refusal(
-                    function,
-                    line,
-                    f"uses {type(node).__name__.lower()}, which the vocabulary doesn't have",
-                    _CURES.get(type(node), "Branch with ite() or a guarded write."),
-                )
-            elif isinstance(node, ast.For) and not _constant_loop(function, node):
-                raise _refusal(
-                    function,
-                    line,
-                    "loops over a number that isn't constant",
-                    "Loop over each(n) with a constant n.",
-                )
+@dataclass(frozen=True)
+class _Written:
+    """One function written out: its source, the functions that it calls, and the global names that this depends on."""
+
+    source: str
+    calls: tuple[Text, ...]
+    looked: tuple[tuple[dict[str, Any], str, Any], ...]
+
+    def stands(self) -> bool:
+        """Whether every name still stands for what it stood for: a clause or a number may have been replaced since."""
+        return all(names.get(name) is value for names, name, value in self.looked)
 
 
-def _foreign_column(function: Text, call: ast.Call) -> str:
-    """The column that a policy's text writes to though it isn't its own memory, or an empty string."""
-    name = getattr(call.func, "id", "")
-    if name not in ("put", "put_if", "add_if") or function.__module__.startswith("fuzzkv.semantics."):
-        return ""
-    column = call.args[1 if name == "put" else 2]
-    written = getattr(column, "id", ast.unparse(column))
-    return "" if written in OWN_MEMORY else written
+_WRITTEN: dict[tuple[Text, bool, bool], _Written] = {}
+"""Every set of policies comes with the whole semantics, which takes a third of a second to write out: once a process."""
 
 
-def _constant_loop(function: Text, node: ast.For) -> bool:
-    assert isinstance(node.iter, ast.Call)
-    if len(node.iter.args) != 1:
-        return False
-    bound = node.iter.args[0]
-    if isinstance(bound, ast.Name):
-        local = bound.id in function.__code__.co_varnames
-        return not local and isinstance(function.__globals__.get(bound.id), int)
-    return isinstance(bound, ast.Constant) and isinstance(bound.value, int)
+def _written(function: Text, trace: bool, typed: bool) -> _Written:
+    key = (function, trace, typed)
+    known = _WRITTEN.get(key)
+    if known is None or not known.stands():
+        known = _WRITTEN[key] = _write_one(function, trace, typed)
+    return known
+
+
+def _write_one(function: Text, trace: bool, typed: bool) -> _Written:
+    check_text(function)
+    tree = plain(function)
+    returns = getattr(tree.returns, "id", "") if tree.returns is not None else ""
+    writer = _WriteOut(function, returns, trace, typed)
+    body = [writer.visit(node) for node in tree.body]
+    tree.body = [node for node in body if node is not None] or [ast.Pass()]
+    tree.name, tree.returns = unique_name(function), None
+    for argument in tree.args.args:
+        argument.annotation = None
+    source = ast.unparse(ast.fix_missing_locations(tree)) + "\n"
+    return _Written(source, tuple(writer.calls.values()), tuple(writer.looked.values()))
 
 
 def write_out(
@@ -327,7 +218,7 @@ def write_out(
         name = unique_name(function)
         if owners.setdefault(name, function) is not function:
             other = owners[name]
-            raise _refusal(
+            raise refusal(
                 function,
                 inspect.getsourcelines(function)[1],
                 f"has the same written-out name as {other.__module__}.{other.__qualname__}",
@@ -335,20 +226,12 @@ def write_out(
             )
         if name in out or name in apart:
             return
-        check_text(function)
-        tree = _plain(function)
-        returns = getattr(tree.returns, "id", "") if tree.returns is not None else ""
-        writer = _WriteOut(function, returns, trace, typed)
-        body = [writer.visit(node) for node in tree.body]
-        tree.body = [node for node in body if node is not None] or [ast.Pass()]
-        tree.name, tree.returns = name, None
-        for argument in tree.args.args:
-            argument.annotation = None
+        written = _written(function, trace, typed)
         out[name] = ""
-        for callee in writer.calls.values():
+        for callee in written.calls:
             visit(callee)
         del out[name]
-        out[name] = prefix + ast.unparse(ast.fix_missing_locations(tree)) + "\n"
+        out[name] = prefix + written.source
 
     for root in roots:
         visit(root)

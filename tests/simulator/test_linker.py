@@ -19,7 +19,8 @@ from fuzzkv.semantics.vocabulary import *
 from fuzzkv.simulator.bulk.core import core_source
 from fuzzkv.simulator.bulk.store import load_compiled
 from fuzzkv.simulator.interpreters import module_source, rule_digest
-from fuzzkv.simulator.linker import check_text, unique_name, write_out
+from fuzzkv.simulator.linker import unique_name, write_out
+from fuzzkv.simulator.text_check import check_text
 from tests.broken import CAREFUL, IDLE
 
 
@@ -233,6 +234,33 @@ def test_a_function_inside_another_is_written_out_unless_it_closes_over_somethin
         UsageError, match=r"FKV036: .*closes, line \d+: uses number of the function around it"
     ):
         write_out([closes], trace=False)
+
+
+def one_more(s: State, k: Int) -> Int:
+    return get(s, NOTE, k) + STEP_OF_ONE_MORE
+
+
+def counts_one_more(s: State, k: Int) -> None:
+    put(s, NOTE, k, one_more(s, k))
+
+
+STEP_OF_ONE_MORE = 1
+
+
+def two_more(s: State, k: Int) -> Int:
+    return get(s, NOTE, k) + 2
+
+
+def test_what_is_replaced_is_written_out_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = write_out([counts_one_more], trace=False)
+    assert write_out([counts_one_more], trace=False) == first and "+ 1" in first
+    # A number that a function in the place of its call uses, then that function.
+    monkeypatch.setitem(globals(), "STEP_OF_ONE_MORE", 7)
+    assert write_out([counts_one_more], trace=False) == first.replace("+ 1", "+ 7")
+    monkeypatch.setitem(globals(), "one_more", two_more)
+    assert write_out([counts_one_more], trace=False) == first.replace("+ 1", "+ 2")
+    monkeypatch.undo()
+    assert write_out([counts_one_more], trace=False) == first
 
 
 def test_two_functions_of_one_name_are_not_confused() -> None:
