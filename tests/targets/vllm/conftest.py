@@ -17,6 +17,9 @@ SHARED = EngineConfig(prefix_cache=True, chunked=True, tier=TierConfig(frames=16
 """The configuration of the shared engine."""
 
 
+OF_AN_ENGINE = ("safetensors", "torch", "transformers", "vllm")
+
+
 @pytest.fixture(scope="session")
 def live() -> Any:
     """The shared engine. It is reset by whoever drives it; leave it as at birth (``fuzzkv.targets.vllm.engine.reset.restart``)."""
@@ -51,3 +54,28 @@ def driver(live: Any) -> Iterator[Any]:
     yield Driver(live)
     live.taps.put_on()
     assert restart(live) == []
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    """Without an engine its libraries are missing: what reads pages as tensors is skipped, and nothing else."""
+    with skipped_without_engine():
+        yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """The same for what a test itself imports."""
+    with skipped_without_engine():
+        yield
+
+
+@contextlib.contextmanager
+def skipped_without_engine() -> Iterator[None]:
+    """Where no engine is installed, a library that comes with one and is missing skips."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if installed() is not None or (error.name or "").partition(".")[0] not in OF_AN_ENGINE:
+            raise
+        pytest.skip(f"needs {error.name}, which comes with an engine")

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,10 @@ EXAMPLE = {
     "retained": "Oui.",
     "rebuilt": "A tent.",
 }
+
+NEEDS_TORCH = pytest.mark.skipif(
+    find_spec("torch") is None, reason="the audit asks for torch before it starts a worker"
+)
 
 
 def worker(how: str) -> Sequence[str]:
@@ -117,6 +122,7 @@ def test_the_page_names_what_differs(capsys: pytest.CaptureFixture[str]) -> None
     )
 
 
+@NEEDS_TORCH
 @pytest.mark.slow
 def test_workers_that_finish() -> None:
     report = audit("clean")
@@ -125,6 +131,7 @@ def test_workers_that_finish() -> None:
     assert audit("broken")["exit_code"] == 1
 
 
+@NEEDS_TORCH
 @pytest.mark.slow
 def test_workers_that_do_not() -> None:
     report = audit("dies")
@@ -138,6 +145,7 @@ def test_workers_that_do_not() -> None:
     jsonschema.validate(report, SCHEMA)
 
 
+@NEEDS_TORCH
 @pytest.mark.slow
 def test_a_worker_that_says_nothing_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     error = audit("clean", seconds=0.0)["errors"][0]
@@ -155,6 +163,7 @@ def told(scenarios: int) -> Any:
         yield {"type": "scenario", "of": 5, "scenario": scenario.as_json(), "cells": cells}
 
 
+@NEEDS_TORCH
 def test_one_that_is_cut_short(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(rollback, "_records", lambda *_: told(2))
     report = audit("clean")
@@ -174,6 +183,7 @@ def test_an_engine_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert audit("clean")["errors"][0]["code"] == "FKV062"
 
 
+@NEEDS_TORCH
 def test_ctrl_c_keeps_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def records(*_: Any) -> Any:
         yield from told(1)
