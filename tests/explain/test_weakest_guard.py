@@ -152,8 +152,8 @@ def test_a_sum_is_guarded_for_everyone() -> None:
         (text.drop_device, (0,), None, "I2"),
         (text.promise, (0,), None, "I12"),
         (text.condemn, (0,), None, "I17"),
-        (text.drop_host, (0, 1), STEP, "I12"),
-        (text.begin_store, (0,), STEP, "I14"),
+        pytest.param(text.drop_host, (0, 1), STEP, "I12", marks=pytest.mark.thorough),
+        pytest.param(text.begin_store, (0,), STEP, "I14", marks=pytest.mark.thorough),
         (text.quantise, (0, 2), TICK, "I4"),
     ],
 )

@@ -22,7 +22,7 @@ from tests.found import KINDS, schedule_of, search, shrinker
 
 KEPT = json.loads(Path("tests/quality/minimal.json").read_text())
 TARGETS = {target.name: target for target in targets()}
-OFTEN = ("LMCache#1034", "S1", "S2", "S3", "S7", "mutant of I2", "mutant of I14", "vllm#48412", "vllm#53505")
+OFTEN = ("S1", "S2", "S7", "mutant of I2", "mutant of I14", "vllm#53505")
 """Targets that every run of the tests looks for: each kind of target, the shallow ones and the deepest."""
 LONGEST = {"S1": 20, "S2": 14, "S3": 24, "S7": 28}
 """Events that the shrunk schedule of a kind has at most."""

@@ -318,7 +318,13 @@ def test_ctrl_c_while_filing_keeps_what_is_filed(compiled: BulkEngine, tmp_path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["int", "term"])
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(signal.SIGINT, id="int"),
+        pytest.param(signal.SIGTERM, id="term", marks=pytest.mark.thorough),
+    ],
+)
 def test_an_interrupt_ends_the_workers_and_keeps_what_is_filed(
     tmp_path: Path, number: signal.Signals
 ) -> None:
