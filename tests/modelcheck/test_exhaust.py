@@ -93,9 +93,9 @@ def check(report: Report, scope: Scope) -> None:
     ("report", "scope"),
     [
         (vllm_48412.REPORT, SMALL),
-        (trtllm_11879.REPORT, SMALL),
-        (design_s8.REPORT, SMALL),
-        (vllm_46971.REPORT, SMALL),
+        pytest.param(trtllm_11879.REPORT, SMALL, marks=pytest.mark.thorough),
+        pytest.param(design_s8.REPORT, SMALL, marks=pytest.mark.thorough),
+        pytest.param(vllm_46971.REPORT, SMALL, marks=pytest.mark.thorough),
         (mlxvlm_1715.REPORT, replace(SMALL, pages=5, ticks=0)),
     ],
     ids=lambda value: value.name if isinstance(value, Report) else "",

@@ -180,9 +180,11 @@ def test_a_class_name_that_is_used_twice_is_found(tmp_path: Path) -> None:
     ]
 
 
-def test_the_script_exits_1_on_a_bad_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_script_exits_1_on_a_bad_tree_and_0_on_a_good_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plant(tmp_path, {"semantics/a.py": "import numpy"})
     monkeypatch.setattr(sys, "argv", ["check_layers.py", str(tmp_path / "fuzzkv")])
     assert layers.main() == 1
-    monkeypatch.setattr(sys, "argv", ["check_layers.py", str(ROOT / "fuzzkv")])
+    assert plant(tmp_path, {"semantics/a.py": ""}) == []
     assert layers.main() == 0

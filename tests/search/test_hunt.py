@@ -284,6 +284,7 @@ def test_a_kill_in_the_middle_of_filing_leaves_whole_cases(compiled: BulkEngine,
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_a_kill_at_any_moment_leaves_whole_cases(tmp_path: Path) -> None:
     with child(0, tmp_path, PAIR, 1_000) as process:
         try:
@@ -297,6 +298,7 @@ def test_a_kill_at_any_moment_leaves_whole_cases(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_ctrl_c_ends_with_130_and_the_summary(tmp_path: Path) -> None:
     with child(0, tmp_path, PAIR, 1_000_000) as process:
         list(lines_until(process, "search"))

@@ -99,7 +99,10 @@ def test_readers_on_numbers_agree_on_schedules_of_the_search(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("enforce", [False, True], ids=["observe", "enforce"])
+@pytest.mark.parametrize(
+    "enforce",
+    [pytest.param(False, id="observe", marks=pytest.mark.thorough), pytest.param(True, id="enforce")],
+)
 def test_the_solvers_reader_agrees(compiled: BulkEngine, defaults: tuple[Policy, ...], enforce: bool) -> None:
     engine = compiled.again(seed=5, enforce=enforce)
 

@@ -36,7 +36,13 @@ FIELD = {policy.name: policy for report in REPORTS for policy in report.policies
 GROWING = ("drafts and groups",)
 """Sets whose sessions outgrow a window now and then."""
 
-THOROUGH = ("triple, enforced, with arms", "pair, two sessions", "mutants that take back")
+THOROUGH = (
+    "triple, enforced, with arms",
+    "pair, two sessions",
+    "mutants that take back",
+    "looks at steps",
+    "looks at the other session",
+)
 """Sets that cost most; the others compare arms, the contract, two sessions and mutants as well."""
 
 SETS: dict[str, tuple[tuple[Policy, ...], tuple[int, int], int, int, bool, tuple[int, ...], int]] = {
