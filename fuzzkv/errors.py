@@ -84,7 +84,6 @@ CODES: Final[dict[str, str]] = {
     "FKV075": "a cache folder that can not be written",
     "FKV074": "a policy without a kept acceptance at its parameters",
     # verdicts and reports
-    "FKV080": "a hunt that reached none of its goals (vacuous)",
     "FKV081": "a report that could not be written",
     # live engines
     "FKV100": "live policies that want different values of one setting of the engine",

@@ -85,16 +85,6 @@ class AcceptanceDone(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class CaseRun(Event):
-    """One schedule was run with one policy set (only with ``--report ndjson``: there are many)."""
-
-    policies: tuple[str, ...]
-    verdict: str
-    events: int
-    index: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class ConflictFound(Event):
     """A class of conflict was seen for the first time. ``events`` is the length before shrinking."""
 

@@ -69,7 +69,8 @@ def replay(
     from fuzzkv.cases.corpus import find_case, find_path, is_live, load_corpus
     from fuzzkv.report.session import ReportSession
 
-    if case.strip() and os.path.isdir(case):
+    whole = bool(case.strip()) and os.path.isdir(case)
+    if whole:
         cases = load_corpus(case)
         if not cases:
             raise EnvironmentFailure(
@@ -79,7 +80,7 @@ def replay(
         cases = [find_case(case, corpus)]
     folder = None
     if keep_log:
-        folder = Path(case) if case.strip() and os.path.isdir(case) else find_path(case, corpus).parent
+        folder = Path(case) if whole else find_path(case, corpus).parent
     codes = []
     chosen = () if all(is_live(item) for item in cases) else allowed(policies)
     with ReportSession(
@@ -97,7 +98,7 @@ def replay(
                 )
             except FuzzkvError as error:
                 # In a folder the others still run; what didn't proves nothing.
-                if len(cases) == 1:
+                if not whole:
                     raise
                 session.line(f"{item['id']} not run: {_why(item, error)}")
                 codes.append(EXIT_ENVIRONMENT)

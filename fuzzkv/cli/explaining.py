@@ -81,7 +81,9 @@ def _with_log(case: Mapping[str, Any], policies: str) -> Mapping[str, Any]:
         return case
     from fuzzkv.cli.live import replay_one
 
-    text, _, kept = replay_one(case, None, str(case["config"]["engine"].get("device", "cpu")), policies)
+    text, _, kept = replay_one(
+        case, None, str(case["config"].get("engine", {}).get("device", "cpu")), policies
+    )
     if not kept:
         click.echo(f"{case['id']} on {text}", err=True)
     return {**case, **kept}

@@ -8,7 +8,7 @@ Nodes are numbered in the order in which they ran.  An edge runs from the earlie
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -137,12 +137,6 @@ def make_graph(acts: Iterable[HistoryNode], ties: Iterable[Tie]) -> Any:
     for tie in ties:
         graph.add_edge(tie.first, tie.then, key=f"{tie.kind} {tie.about}", of=tie)
     return graph
-
-
-def ties_into(graph: Any, node: int) -> Iterator[Tie]:
-    """What a node rests on."""
-    for _, _, data in graph.in_edges(node, data=True):
-        yield data["of"]
 
 
 def all_ties(graph: Any) -> list[Tie]:

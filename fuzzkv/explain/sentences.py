@@ -20,7 +20,7 @@ BECAUSE: Final[Mapping[str, str]] = {
     "copied": "{then} {verb} the copy of {page} {on} that {first} completed",
     "rewrote": "{then} {verb} the bytes of {page} {on} as {first} left them",
     "carried": "{then} is the end of what {first} put in flight",
-    "in-flight": "what {first} put in flight is still {in_flight} {page}'s {frame} at {then}",
+    "in-flight": "what {first} put in flight is still {in_flight} {page}'s {frame} when {then} begins",
     "unfilled": "{then} comes before what {first} began has filled {page}'s {frame}",
     "dropped": "{then} finds no copy of {page} {on} after {first}",
     "promised": "the quote of {page} that {actor} gave at {first} still stands at {then}",
@@ -51,7 +51,7 @@ BECAUSE: Final[Mapping[str, str]] = {
     "idle": "{first} had ended without progress too",
     "failed": "nothing came of the copy after {first}",
     "opened": "{then} finds {session} as {first} left it",
-    "saw": "{actor_then} looks in the same event at what {first} did",
+    "saw": "{actor_then} decides on {then} after a look at what {first} did",
 }
 """A clause a kind of dependency, to be read after "(1) comes before (2), because"."""
 

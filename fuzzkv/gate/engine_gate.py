@@ -16,7 +16,7 @@ from fuzzkv.errors import FuzzkvError
 from fuzzkv.events import AcceptanceDone, Event, GateFinished, GateStarted, Listener, PhaseStarted, emit
 from fuzzkv.gate.gate_report import EXIT_CODES, SCHEMA_VERSION, ReportRow, row
 from fuzzkv.gate.run import GateResult
-from fuzzkv.search.live.admission import Entrant, accept
+from fuzzkv.search.live.admission import Entrant, Standing, accept
 from fuzzkv.search.live.filing import LiveFiling
 from fuzzkv.search.live.hunt import ALONE, LiveHunt, LiveOptions
 from fuzzkv.semantics.contract.invariants import BY_ID
@@ -26,6 +26,17 @@ from fuzzkv.targets.base import SessionRecipe, Target
 KEEP: Final = 4
 TRIES: Final = 60
 """Candidates of a shrink: a schedule of the corpus is short already."""
+
+
+STOOD: Final[Mapping[Standing, str]] = {
+    "passes": "accepted",
+    "sometimes": "single-policy",
+    "fails": "single-policy",
+    "idle": "vacuous",
+    "unsupported": "vacuous",
+    "control-fails": "vacuous",
+}
+"""What a gate calls how a candidate stands alone; where the plain engine fails too, nothing is shown of the candidate."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,9 +104,7 @@ class EngineGate:
             session.close()
         passed = entrant.standing in ("passes", "idle")
         self._tell(AcceptanceDone(candidate.name, passed, entrant.schedules, entrant.told))
-        verdict = {"passes": "accepted", "idle": "vacuous"}.get(entrant.standing, "single-policy")
-        if entrant.standing == "unsupported":
-            verdict = "vacuous"
+        verdict = STOOD[entrant.standing]
         text = entrant.told or f"0 of {entrant.schedules} schedules"
         counts = {"schedules": entrant.schedules, "failing": entrant.failing}
         self.rows.append(row("alone", [candidate.name], verdict, text, time.monotonic() - began, **counts))
@@ -147,8 +156,12 @@ class EngineGate:
             )
             mine = self.options.candidate.name in verdict.whole.names
             if verdict.word == "conflict" and mine:
-                filing.take(verdict, recipe.schedule, 1)
+                fewer = filing.take(verdict, recipe.schedule, 1)
                 filing.index()
+                if fewer is not None:
+                    # Under a schedule that is nearly the same fewer policies show it: what counts is what they come to.
+                    verdict = judged(session, *fewer)
+                    mine = self.options.candidate.name in verdict.whole.names
         finally:
             session.close()
         self.ran += 1
@@ -175,6 +188,7 @@ class EngineGate:
             corpus=options.report_dir,
         )
         found = LiveHunt(wanted, self.target, self.listeners).run()
+        self.interrupted = found.outcome == "interrupted"
         names = sorted(policy.name for policy in wanted.policies)
         mine = [case for case in found.cases if options.candidate.name in case["class"]["policies"]]
         verdict = (
@@ -242,9 +256,9 @@ class EngineGate:
             return "single-policy"
         if self.failures:
             return "conflict"
-        proved = self.ran or any(
-            check["check"] == "hunt" and check["verdict"] != "vacuous" for check in self.rows
-        )
+        hunts = [check["verdict"] != "vacuous" for check in self.rows if check["check"] == "hunt"]
+        # A hunt that was asked for and showed nothing isn't made up for by the corpus.
+        proved = all(hunts) and (self.ran or hunts)
         return "clean" if proved else "vacuous"
 
     def _tell(self, event: Event) -> None:

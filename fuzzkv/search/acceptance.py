@@ -116,7 +116,8 @@ def fault_of(policy: Policy, config: Config) -> str:
             return "it does something else when a run is made again: it may keep numbers in page.mark and cache.note only"
     except FuzzkvError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
+        # A rule that ends the process would end the command too, and with its own exit code.
         return fault(policy.name, error).reason
     return ""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,13 @@ from typing import Any
 import pytest
 
 from fuzzkv.cases.corpus import load_corpus
+from fuzzkv.core.results import Failure
 from fuzzkv.events import Event, GateFinished
 from fuzzkv.gate.engine_gate import EngineGate, EngineGateOptions
 from fuzzkv.gate.run import GateResult
 from fuzzkv.report.gate import gate_page
 from fuzzkv.report.junit import junit_bytes
+from fuzzkv.search.live.filing import LiveFiling
 from fuzzkv.search.live.hunt import LiveHunt, LiveOptions
 from fuzzkv.targets.vllm.policies import resolve
 from fuzzkv.targets.vllm.target import EngineTarget
@@ -95,3 +98,42 @@ def test_the_hunt_finds_what_no_case_told(tmp_path: Path) -> None:
     assert failure["policies"] == [CANDIDATE, "vllm:prefix-cache"] and failure["corpus"] == []
     clean = gate(tmp_path / "clean", target(), against=against, max_examples=160)
     assert clean.exit_code == 0 and clean.report["checks"][-1]["verdict"] == "none found"
+
+
+@pytest.mark.slow
+def test_a_plain_engine_that_fails_shows_nothing_of_the_candidate(tmp_path: Path) -> None:
+    broken = EngineTarget(
+        ToyLife, lambda policies, schedule, history: (Failure("I13", "died", text="x"),), "toy 1"
+    )
+    result = gate(tmp_path, broken, cases=cases())
+    assert result.exit_code == 3 and result.report["outcome"] == "vacuous"
+    assert [row["verdict"] for row in result.report["checks"]] == ["vacuous"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("outcome", "told", "code"), [("interrupted", "interrupted", 130), ("failed", "vacuous", 3)]
+)
+def test_a_hunt_that_came_to_nothing_is_not_made_up_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outcome: Any, told: str, code: int
+) -> None:
+    ran = LiveHunt.run
+    monkeypatch.setattr(LiveHunt, "run", lambda hunt: replace(ran(hunt), outcome=outcome))
+    against = resolve(("vllm:prefix-cache",))
+    result = gate(tmp_path, target(), cases=cases(), against=against, max_examples=10)
+    assert (result.report["outcome"], result.exit_code) == (told, code)
+    assert "Corpus: 1 replayed, 0 still failing, 0 not applicable." in result.report["notes"]
+
+
+@pytest.mark.slow
+def test_what_fewer_show_under_nearly_the_same_schedule_is_what_they_come_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fewer(filing: LiveFiling, verdict: Any, schedule: Any, drawn: int) -> Any:
+        prefix_cache = [arm for arm in verdict.arms if arm.names == ("vllm:prefix-cache",)]
+        return prefix_cache[0], schedule
+
+    monkeypatch.setattr(LiveFiling, "take", fewer)
+    result = gate(tmp_path, target(fault=True), cases=cases())
+    assert [row["verdict"] for row in result.report["checks"]] == ["accepted", "not-reproduced"]
+    assert result.exit_code == 0 and not result.report["failures"]

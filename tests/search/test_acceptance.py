@@ -58,6 +58,18 @@ class Notes(Remembers):
                 cache.quantise(page, INT8)
 
 
+class Exits(Remembers):
+    """Ends the process, with the code of a clean run."""
+
+    def act(self, cache: Cache) -> None:
+        """Leave."""
+        raise SystemExit(0)
+
+
+def test_a_rule_that_exits_is_no_pass() -> None:
+    assert fault_of(Exits.as_policy(), Config()) == "its rule fails: SystemExit: 0"
+
+
 def test_a_rule_that_remembers_other_runs_is_no_pass() -> None:
     assert "when a run is made again" in fault_of(Remembers.as_policy(), Config())
     assert fault_of(Notes.as_policy(), Config()) == ""

@@ -96,7 +96,9 @@ def read_case(case: Mapping[str, Any], *, allowed: Mapping[str, Policy] | None =
                 code="FKV001",
                 value=f"{case['id']}: {name!r}",
                 reason="no policy of this name is registered",
-                cure="Install the package that has it, or allow it with --policies pkg.module:NAME.",
+                cure=f"Install the package that has it, or allow it as in: {case['replay']}"
+                if "--policies" in case["replay"]
+                else "Install the package that has it, or allow it with --policies pkg.module:NAME.",
             )
         policy = known[name]
         if policy.version != entry["version"]:

@@ -8,10 +8,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from fuzzkv.core.results import Failure
-from fuzzkv.targets.vllm.schedule import LiveSchedule
 
 Row = tuple[int | str, ...]
 """A page event: its name, then numbers (``fuzzkv.targets.vllm.engine.page_log`` lists them)."""
@@ -73,11 +72,3 @@ def history_from_json(data: Mapping[str, Any]) -> LiveHistory:
         prompts=tuple(tuple(int(t) for t in row) for row in data.get("prompts", ())),
         adapters=tuple(int(a) for a in data.get("adapters", ())),
     )
-
-
-class Runner(Protocol):
-    """Whatever runs a schedule: a driver on a live engine, a worker process with one, a toy."""
-
-    def run(self, schedule: LiveSchedule) -> LiveHistory:
-        """Run one schedule from a reset engine."""
-        ...

@@ -109,12 +109,14 @@ def read_engine_case(
     Raises ``UsageError``: FKV001 for a policy that there isn't, FKV006 for another version of one, FKV030 to FKV034 for a
     configuration or event that isn't understood.
     """
-    if case.get("target") != "vllm":
+    target = case.get("target", "model")
+    if target != "vllm":
+        cure = "Run it from Python, on its target: docs/adding-a-target.md."
         raise UsageError(
             code="FKV101",
             value=str(case["id"]),
-            reason="it is a case of the model, and this reads cases of a live engine",
-            cure="Use 'fuzzkv replay' for either.",
+            reason=f"its target is {target}, and this runs cases of vllm",
+            cure="Leave --target out." if target == "model" else cure,
         )
     own = allowed or {}
     policies = tuple(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from fuzzkv.cases.corpus import load_case, load_corpus
+from fuzzkv.cases.corpus import case_id, load_case, load_corpus, save_case
 from fuzzkv.cli import app, live
 from fuzzkv.errors import EnvironmentFailure, FuzzkvError
 from fuzzkv.targets.vllm.target import EngineTarget
@@ -49,8 +49,6 @@ def toys(monkeypatch: pytest.MonkeyPatch) -> dict[str, EngineTarget]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    from fuzzkv.cases.corpus import save_case
-
     for case in cases():
         save_case(case, tmp_path)
     return tmp_path
@@ -87,8 +85,6 @@ def test_replay_of_a_folder_names_what_it_cannot_run_and_goes_on(
 
 @pytest.mark.slow
 def test_shrink_files_a_shorter_case_beside_the_old_one(toys: dict[str, EngineTarget], folder: Path) -> None:
-    from fuzzkv.cases.corpus import case_id, save_case
-
     (case,) = load_corpus(folder)
     done = Run("shrink", case["id"], "--corpus", str(folder))
     assert done.exit_code == 0 and "none of our passes makes it shorter" in done.output
@@ -102,6 +98,35 @@ def test_shrink_files_a_shorter_case_beside_the_old_one(toys: dict[str, EngineTa
     toys["engine"] = target()
     done = Run("shrink", case["id"], "--corpus", str(folder))
     assert done.exit_code == 2 and "FKV024" in done.output
+
+
+@pytest.mark.parametrize("command", ["replay", "explain", "shrink"])
+def test_a_case_of_a_target_that_no_command_knows_is_said_to_be_one(command: str, folder: Path) -> None:
+    (case,) = load_corpus(folder)
+    other = {key: value for key, value in case.items() if key != "history"} | {
+        "target": "ring",
+        "config": {"slots": 3},
+    }
+    other |= {"schedule": [["write", 1]]}
+    other["id"] = case_id(other)
+    path = save_case(other, folder).path
+    done = Run(command, str(path), "--corpus", str(folder))
+    assert (
+        done.exit_code == 2
+        and "its target is ring" in done.output
+        and "docs/adding-a-target.md" in done.output
+    )
+
+
+def test_a_folder_of_one_case_that_cannot_run_proves_nothing(tmp_path: Path) -> None:
+    shutil.copy(CORPUS / "fkv-556659605256.json", tmp_path)
+    done = Run("replay", str(tmp_path))
+    assert done.exit_code == 3 and "not run: it needs other policies" in done.output
+
+
+def test_a_case_that_needs_other_policies_says_which() -> None:
+    done = Run("explain", "fkv-556659605256", "--corpus", str(CORPUS))
+    assert done.exit_code == 2 and "--policies tests.field.vllm_49674:FENCE" in done.output
 
 
 def test_there_is_no_certificate_of_an_engines_case() -> None:
